@@ -1,21 +1,21 @@
-//! Products of bytes beside their naive twin, at every level, shape and arrangement.
+//! Products of int8 beside their naive twin, for every instruction set, shape and layout.
 
 mod common;
 
 use corten_gemm::{Int8, Isa, Plan, View, gemm_int8};
 use std::num::Wrapping;
 
-/// How the elements of a matrix lie.
+/// The layout of a matrix.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
     RowMajor,
     ColMajor,
-    /// Lines that start at odd places.
+    /// Rows at odd addresses.
     OddRows,
     OddColumns,
-    /// Nothing side by side.
+    /// No contiguous elements.
     Spread,
-    /// A row that stands for all.
+    /// One row for all.
     Repeated,
     /// From the last row to the first, and from the last column to the first.
     Backwards,
@@ -121,7 +121,7 @@ fn check_kinds(shape: [usize; 3], layouts: [Layout; 3]) {
 }
 
 #[test]
-fn products_equal_the_naive_ones_in_every_arrangement() {
+fn products_equal_the_naive_ones_in_every_layout() {
     for shape in [[1, 1, 1], [5, 3, 4], [14, 32, 2], [17, 33, 67], [30, 20, 131]] {
         for a in LAYOUTS {
             for b in LAYOUTS {
@@ -134,7 +134,7 @@ fn products_equal_the_naive_ones_in_every_arrangement() {
 }
 
 #[test]
-fn products_with_few_rows_or_columns_equal_the_naive_ones() {
+fn skinny_products_equal_the_naive_ones() {
     for skinny in [1, 2, 3, 5, 8, 16] {
         for [many, k] in [[70, 1], [131, 38], [300, 64], [700, 13]] {
             for layout in [Layout::RowMajor, Layout::ColMajor, Layout::OddColumns, Layout::OddRows]

@@ -1,4 +1,4 @@
-//! Products of integers beside their naive twin, at every level: all of them wrap around.
+//! Products of integers beside their naive twin, for every instruction set: all of them wrap around.
 
 mod common;
 
@@ -27,8 +27,8 @@ fn any(count: usize, seed: i64) -> Vec<i64> {
     (0..count as i64).map(|i| spread(i) ^ spread(i) >> 29).collect()
 }
 
-/// A matrix, by rows or by columns, and its strides.
-fn laid<E>(
+/// A row-major or column-major matrix, and its strides.
+fn with_layout<E>(
     values: &[i64],
     [rows, cols]: [usize; 2],
     row_major: bool,
@@ -43,7 +43,7 @@ fn laid<E>(
     }
 }
 
-/// What a product is computed by: result, factors, and their scales.
+/// Computes a product: result, operands, and their scales.
 type Multiply<E> = fn(View<*mut E>, [View<*const E>; 2], Isa, [i64; 2]);
 
 fn check<E: Copy + PartialEq + std::fmt::Debug>(of: fn(i64) -> E, multiply: Multiply<E>) {
@@ -59,14 +59,14 @@ fn check<E: Copy + PartialEq + std::fmt::Debug>(of: fn(i64) -> E, multiply: Mult
             for (isa, layouts) in
                 levels().into_iter().flat_map(|level| (0..8).map(move |i| (level, i)))
             {
-                let (a, a_strides) = laid(&a, [m, k], layouts & 1 == 0, of);
-                let (b, b_strides) = laid(&b, [k, n], layouts & 2 == 0, of);
-                let (mut c, c_strides) = laid(&old, [m, n], layouts & 4 == 0, of);
+                let (a, a_strides) = with_layout(&a, [m, k], layouts & 1 == 0, of);
+                let (b, b_strides) = with_layout(&b, [k, n], layouts & 2 == 0, of);
+                let (mut c, c_strides) = with_layout(&old, [m, n], layouts & 4 == 0, of);
                 let a = View { data: a.as_ptr(), shape: [m, k], strides: a_strides };
                 let b = View { data: b.as_ptr(), shape: [k, n], strides: b_strides };
                 let to = View { data: c.as_mut_ptr(), shape: [m, n], strides: c_strides };
                 multiply(to, [a, b], isa, [alpha, beta]);
-                let wanted = laid(&wanted, [m, n], layouts & 4 == 0, of).0;
+                let wanted = with_layout(&wanted, [m, n], layouts & 4 == 0, of).0;
                 assert_eq!(c, wanted, "{shape:?} {isa:?} {layouts} {alpha} {beta}");
             }
         }
@@ -95,7 +95,7 @@ integer_products! {
     wide64 of i64;
 }
 
-fn narrow<H: MixedPrecision<Accum = Wrapping<i32>>>(
+fn low_precision<H: MixedPrecision<Accum = Wrapping<i32>>>(
     c: View<*mut H>,
     [a, b]: [View<*const H>; 2],
     isa: Isa,
@@ -108,14 +108,14 @@ fn narrow<H: MixedPrecision<Accum = Wrapping<i32>>>(
 }
 
 #[test]
-fn wide_integers_wrap_around() {
+fn i32_and_i64_wrap_around() {
     check::<Wrapping<i32>>(|x| Wrapping(x as i32), wide32);
     check::<Wrapping<i64>>(Wrapping, wide64);
 }
 
 #[test]
-fn narrow_integers_wrap_around() {
-    check::<i8>(|x| x as i8, narrow);
-    check::<u8>(|x| x as u8, narrow);
-    check::<i16>(|x| x as i16, narrow);
+fn i8_u8_and_i16_wrap_around() {
+    check::<i8>(|x| x as i8, low_precision);
+    check::<u8>(|x| x as u8, low_precision);
+    check::<i16>(|x| x as i16, low_precision);
 }

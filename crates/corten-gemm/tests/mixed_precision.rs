@@ -1,4 +1,4 @@
-//! Products of 16-bit floats beside their naive twin, at every level, shape and arrangement.
+//! Products of 16-bit floats beside their naive twin, for every instruction set, shape and layout.
 
 mod common;
 
@@ -9,14 +9,14 @@ fn levels() -> Vec<Isa> {
     common::levels_to(Isa::Amx)
 }
 
-/// How the elements of a matrix lie.
+/// The layout of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Layout {
     RowMajor,
     ColMajor,
     OddRows,
     OddColumns,
-    /// Nothing side by side.
+    /// No contiguous elements.
     Spread,
 }
 
@@ -40,7 +40,7 @@ impl<H: LowPrecision<Accum = f32>> Matrix<H> {
         let strides = match layout {
             Layout::RowMajor => [c, 1],
             Layout::ColMajor => [1, r],
-            // Lines that start at odd places.
+            // Rows at odd addresses.
             Layout::OddRows => [c | 1, 1],
             Layout::OddColumns => [1, r | 1],
             Layout::Spread => [3 * c + 1, 3],
@@ -114,7 +114,7 @@ fn check<H: MixedPrecision<Accum = f32> + Debug>(
 }
 
 #[test]
-fn products_equal_the_naive_ones_in_every_arrangement() {
+fn products_equal_the_naive_ones_in_every_layout() {
     for shape in [[1, 1, 1], [5, 3, 4], [14, 32, 2], [17, 33, 17], [30, 20, 131], [70, 19, 41]] {
         for a in LAYOUTS {
             for b in LAYOUTS {
@@ -128,7 +128,7 @@ fn products_equal_the_naive_ones_in_every_arrangement() {
 }
 
 #[test]
-fn products_with_few_rows_or_columns_equal_the_naive_ones() {
+fn skinny_products_equal_the_naive_ones() {
     for skinny in 1..=16 {
         for [many, k] in [[70, 1], [131, 38], [300, 64]] {
             for b in [Layout::RowMajor, Layout::ColMajor, Layout::OddColumns] {
@@ -162,7 +162,7 @@ fn products_of_many_blocks_equal_the_naive_ones() {
 }
 
 #[test]
-fn products_on_both_sides_of_whole_tiles_equal_the_naive_ones() {
+fn products_around_whole_register_blocks_equal_the_naive_ones() {
     for m in [1, 16, 17, 32, 33, 63] {
         for n in [1, 16, 31, 32, 49, 80] {
             for k in [1, 2, 31, 32, 33, 66, 514] {
@@ -218,13 +218,13 @@ fn check_every_kind<H: MixedPrecision<Accum = f32> + Debug>(
 
 #[test]
 fn numbers_of_every_kind_are_rounded_once() {
-    // Dot products of pairs take what is smaller than any normal number for zero.
+    // Dot products of VNNI2 take subnormal numbers for zero.
     check_every_kind(Bf16, |value| value.abs() < f32::MIN_POSITIVE);
     check_every_kind(F16, |_| false);
 }
 
 #[test]
-fn products_do_not_depend_on_how_they_are_cut() {
+fn products_do_not_depend_on_partitions() {
     let fraction = |row: usize, col: usize| 1.0 / (1 + row * 31 + col) as f32;
     for (rows, depth) in [(3, 500), (61, 500), (20, 2100)] {
         for layout in [Layout::RowMajor, Layout::ColMajor] {

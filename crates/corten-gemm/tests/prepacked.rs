@@ -1,4 +1,4 @@
-//! Products with factors whose panels were made before, beside their naive twin.
+//! Products with prepacked operands beside their naive twin.
 
 mod common;
 
@@ -23,22 +23,22 @@ fn row_major<P>(data: P, shape: [usize; 2]) -> View<P> {
 const SHAPES: [[usize; 3]; 6] =
     [[1, 1, 1], [1, 70, 9], [5, 64, 33], [7, 129, 600], [30, 200, 1030], [600, 75, 40]];
 
-/// The columns from each panel on, at most so many.
-fn parts(cols: usize, panel: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+/// The columns from each micro-panel on, up to so many.
+fn column_ranges(cols: usize, panel: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
     (0..cols).step_by(panel).map(move |start| start..(start + 2 * panel).min(cols))
 }
 
 fn wanted(a: &[f64], [m, n, k]: [usize; 3], start: impl Fn(usize, usize) -> f64) -> Vec<f64> {
     let places = (0..m).flat_map(|row| (0..n).map(move |col| (row, col)));
     let sum = |(row, col): (usize, usize)| {
-        // The second factor is given by its columns.
+        // `b` is given column-major.
         start(row, col) + (0..k).map(|step| a[row * k + step] * number(col, step)).sum::<f64>()
     };
     places.map(sum).collect()
 }
 
 #[test]
-fn products_with_panels_equal_the_naive_ones() {
+fn prepacked_products_equal_the_naive_ones() {
     for level in common::levels_to(Isa::Avx512) {
         for [m, n, k] in SHAPES {
             let (a, transposed) = (rows([m, k], |x| x), rows([n, k], |x| x));
@@ -49,7 +49,7 @@ fn products_with_panels_equal_the_naive_ones() {
             assert!(b.elements().all(|(step, col, element)| element == number(col, step)));
             assert_eq!(b.elements().count(), k * n);
             let values = rows([1, n], |x| 3.0 * x);
-            for cols in parts(n, b.panel_cols()) {
+            for cols in column_ranges(n, b.panel_cols()) {
                 let mut c = vec![f64::NAN; m * n];
                 let to = View {
                     data: c.as_mut_ptr().wrapping_add(cols.start),
@@ -75,7 +75,7 @@ fn products_with_panels_equal_the_naive_ones() {
 
 #[test]
 #[should_panic(expected = "the shapes do not match")]
-fn columns_begin_with_a_panel() {
+fn columns_begin_with_a_micro_panel() {
     let (a, transposed, mut c) = ([1.0f64; 8], [1.0f64; 32], [0.0f64; 3]);
     // SAFETY: the matrix lies in its memory.
     let b = unsafe { MatrixRef::new(row_major(transposed.as_ptr(), [4, 8]).t()) };
@@ -87,7 +87,7 @@ fn columns_begin_with_a_panel() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn products_with_panels_of_pairs_equal_the_naive_ones() {
+fn prepacked_products_of_bf16_equal_the_naive_ones() {
     let half = |x: f64| Bf16::from_accum(x as f32);
     for level in common::levels_to(Isa::Amx) {
         for [m, n, k] in SHAPES {

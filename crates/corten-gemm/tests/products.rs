@@ -1,4 +1,4 @@
-//! Products beside their naive twin, at every level, shape and arrangement.
+//! Products beside their naive twin, for every instruction set, shape and layout.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn levels() -> Vec<Isa> {
     common::levels_to(Isa::Avx512)
 }
 
-/// A matrix with a memory of its own.
+/// A matrix with memory of its own.
 #[derive(Clone)]
 struct Matrix {
     data: Vec<f64>,
@@ -20,18 +20,18 @@ struct Matrix {
     strides: [isize; 2],
 }
 
-/// How the elements of a matrix lie.
+/// The layout of a matrix.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
     RowMajor,
     ColMajor,
-    /// Rows at a distance that makes their lines share places in a cache.
+    /// Rows that alias in a cache.
     FarRows,
-    /// Columns at such a distance.
+    /// Columns that alias in a cache.
     FarColumns,
-    /// Nothing side by side.
+    /// No contiguous elements.
     Spread,
-    /// Rows one after the other, the last one first.
+    /// Rows in reverse order.
     Backwards,
 }
 
@@ -99,7 +99,7 @@ fn check(shape: [usize; 3], layouts: [Layout; 3], alpha: f64, beta: Option<f64>)
     check_plan(Some(Plan::BLOCKED), shape, layouts, alpha, beta);
 }
 
-/// The product in a way, or in that of its factors.
+/// The product by a plan, or by that of its operands.
 fn check_plan(
     plan: Option<Plan>,
     [m, n, k]: [usize; 3],
@@ -151,7 +151,7 @@ fn check_plan(
 }
 
 #[test]
-fn products_equal_the_naive_ones_in_every_arrangement() {
+fn products_equal_the_naive_ones_in_every_layout() {
     for shape in [[1, 1, 1], [5, 3, 4], [14, 32, 2], [15, 33, 17], [30, 20, 330], [70, 9, 40]] {
         for a in LAYOUTS {
             for b in LAYOUTS {
@@ -175,7 +175,7 @@ fn products_of_many_blocks_equal_the_naive_ones() {
 }
 
 #[test]
-fn products_do_not_depend_on_how_they_are_cut() {
+fn products_do_not_depend_on_partitions() {
     let fraction = |row: usize, col: usize| 1.0 / (1 + row * 31 + col) as f64;
     let a = Matrix::new([61, 500], Layout::RowMajor, fraction);
     let b = Matrix::new([500, 47], Layout::ColMajor, fraction);
@@ -220,7 +220,7 @@ fn products_do_not_depend_on_how_they_are_cut() {
 }
 
 #[test]
-fn products_with_few_rows_or_columns_equal_the_naive_ones() {
+fn skinny_products_equal_the_naive_ones() {
     for skinny in 1..=16 {
         for [many, k] in [[1, 40], [70, 1], [301, 37], [23, 100]] {
             let [a, b] = [Layout::RowMajor, Layout::ColMajor];
@@ -236,7 +236,7 @@ fn products_with_few_rows_or_columns_equal_the_naive_ones() {
 }
 
 #[test]
-fn products_with_few_rows_do_not_depend_on_how_they_are_cut() {
+fn skinny_products_do_not_depend_on_partitions() {
     let fraction = |row: usize, col: usize| 1.0 / (1 + row * 31 + col) as f64;
     for layout in [Layout::RowMajor, Layout::ColMajor] {
         let a = Matrix::new([3, 333], Layout::RowMajor, fraction);
@@ -270,7 +270,7 @@ fn products_with_few_rows_do_not_depend_on_how_they_are_cut() {
 }
 
 #[test]
-fn what_is_no_number_reaches_its_own_sums_only() {
+fn nan_reaches_its_own_sums_only() {
     for skinny in [1, 3, 9] {
         for layout in [Layout::RowMajor, Layout::ColMajor] {
             let a = Matrix::new([skinny, 21], Layout::RowMajor, |_, _| 1.0);
@@ -302,7 +302,7 @@ fn what_is_no_number_reaches_its_own_sums_only() {
 }
 
 #[test]
-fn shapes_that_do_not_fit_are_refused() {
+fn shapes_that_do_not_match_are_refused() {
     let a = Matrix::new([2, 3], Layout::RowMajor, number);
     let mut c = Matrix::new([2, 2], Layout::RowMajor, number);
     let wrong = std::panic::catch_unwind(move || {
@@ -322,7 +322,7 @@ fn shapes_that_do_not_fit_are_refused() {
     assert!(wrong.is_err());
 }
 
-/// A factor that fills what it may with something else.
+/// An implicit operand that fills its padding with something else.
 struct Generated<'a>(&'a Matrix);
 
 impl ImplicitOperand<f64> for Generated<'_> {
@@ -335,7 +335,7 @@ impl ImplicitOperand<f64> for Generated<'_> {
 }
 
 #[test]
-fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_values() {
+fn implicit_operands_and_biases_equal_matrices() {
     let values: Vec<f64> = (0..700).map(|i| f64::from(i % 13)).collect();
     for [m, n, k] in [[1, 1, 1], [5, 70, 3], [13, 200, 450], [700, 130, 20], [2000, 33, 200]] {
         let a = Matrix::new([m, k], Layout::RowMajor, number);
@@ -395,9 +395,9 @@ fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_va
     }
 }
 
-/// Factors that tiles read as they lie, up to where the second one is copied.
+/// Operands that are not packed, up to where `b` is.
 #[test]
-fn small_products_of_whole_registers_equal_the_naive_ones_from_every_start() {
+fn unpacked_products_equal_the_naive_ones_for_every_accumulation() {
     let values: Vec<f64> = (0..128).map(|i| f64::from(i % 7)).collect();
     for m in [1, 2, 6, 7, 32, 48, 49, 70] {
         for [n, k] in [[4, 3], [16, 16], [24, 40], [32, 33], [64, 64], [128, 30], [96, 520]] {
@@ -437,7 +437,7 @@ fn small_products_of_whole_registers_equal_the_naive_ones_from_every_start() {
 }
 
 #[test]
-fn the_columns_of_a_result_may_lie_in_several_matrices() {
+fn a_result_may_have_a_batch_stride() {
     let values: Vec<f64> = (0..400).map(f64::from).collect();
     for [m, columns, count, k] in
         [[1, 1, 3, 2], [7, 49, 5, 600], [200, 16, 9, 1030], [9, 130, 2, 5]]
@@ -478,7 +478,7 @@ fn the_columns_of_a_result_may_lie_in_several_matrices() {
 }
 
 #[test]
-fn single_precision_has_tiles_of_its_own() {
+fn f32_has_micro_kernels_of_its_own() {
     let element = |i: usize| (i % 9) as f32 - 4.0;
     for [m, n, k] in [[1, 17, 3], [7, 100, 40], [64, 65, 200], [100, 129, 33], [6, 16, 1]] {
         let (a, b): (Vec<f32>, Vec<f32>) =
@@ -514,8 +514,8 @@ fn single_precision_has_tiles_of_its_own() {
 }
 
 #[test]
-fn factors_in_pieces_are_those_that_are_put_together() {
-    // Rows, their distance, pieces, their distance, the elements of a piece, and columns.
+fn segmented_operands_equal_matrices() {
+    // Rows, their distance, segments, their distance, the elements of a segment, and columns.
     let cases = [
         [1, 1, 1, 0, 1, 1],
         [13, 6, 7, 700, 21, 64],
@@ -535,8 +535,8 @@ fn factors_in_pieces_are_those_that_are_put_together() {
             let mut c = Matrix::new([m, n], Layout::RowMajor, |_, _| f64::NAN);
             let first =
                 View { data: data.as_ptr(), shape: [m, len], strides: [batch_stride as isize, 1] };
-            // SAFETY: all pieces, the matrices and their memories are there, and the level was asked
-            // for.
+            // SAFETY: all segments and matrices are in memory, and the instruction set was
+            // detected.
             unsafe {
                 let a = Segments::new(MatrixRef::new(first), count, distance as isize);
                 let factors = [Operand::Segments(a), Operand::Matrix(MatrixRef::new(b.view()))];
@@ -554,7 +554,7 @@ fn factors_in_pieces_are_those_that_are_put_together() {
 }
 
 #[test]
-fn the_distance_of_a_single_line_may_be_any_number() {
+fn the_stride_of_a_single_row_may_be_any_number() {
     for level in levels() {
         let (a, b) = ([2.0; 3], [3.0; 40]);
         let mut c = [0.0; 3 * 40];

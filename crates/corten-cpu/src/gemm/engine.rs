@@ -5,7 +5,7 @@ use super::{Base, Factor, Factors, Mat, MatMut, SideBySide};
 use crate::vec::{Level, level};
 use corten_core::{Complex, Element, Scalar, bf16, f16, unwinding};
 use corten_gemm::{
-    BatchStride, Bf16, Int8, F16, Isa, PACK_PADDING, MatrixRef, Accumulate, View, Plan, gemm_int8,
+    Accumulate, BatchStride, Bf16, F16, Int8, Isa, MatrixRef, PACK_PADDING, Plan, View, gemm_int8,
     gemm_mixed,
 };
 use std::num::Wrapping;
@@ -14,7 +14,13 @@ use std::num::Wrapping;
 pub(crate) trait MatElement: Element + Default {
     /// `c = beta * c + alpha * a @ b` on this thread. The shapes fit and no dimension is 0. The way
     /// is that of the whole product, of which this may be a part.
-    fn product(plan: Plan, c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors);
+    fn product(
+        plan: Plan,
+        c: MatMut<'_, Self>,
+        a: Mat<'_, Self>,
+        b: Mat<'_, Self>,
+        factors: Factors,
+    );
 
     /// `c = base + a @ b`.
     fn product_from(

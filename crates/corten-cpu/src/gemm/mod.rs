@@ -16,7 +16,7 @@ pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, Pieces, SideBySide}
 pub(crate) use packed::{Packable, PackedWeight};
 
 use corten_core::{Result, Scalar, bug, ensure};
-use corten_gemm::{Int8, ImplicitOperand, MAX_SKINNY, Accumulate};
+use corten_gemm::{Accumulate, ImplicitOperand, Int8, MAX_SKINNY};
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 

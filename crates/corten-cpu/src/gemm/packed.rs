@@ -5,7 +5,7 @@ use super::{Base, Mat, MatElement, MatMut, PART_ALIGNMENT, check_shapes, in_part
 #[cfg(target_arch = "x86_64")]
 use corten_core::bf16;
 use corten_core::{Element, Result, bug, check_memory, try_vec};
-use corten_gemm::{PrepackedB, MatrixRef};
+use corten_gemm::{MatrixRef, PrepackedB};
 #[cfg(target_arch = "x86_64")]
 use corten_gemm::{PrepackedBf16, gemm_prepacked_bf16};
 use corten_ops::Tensor;

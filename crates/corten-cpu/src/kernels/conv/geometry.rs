@@ -386,7 +386,7 @@ pub(super) mod tests {
                 let mut patches = vec![-1i64; g.patch() * width + PACK_PADDING];
                 if channels_last {
                     let made = Patches { geometry: &g, images: &image, group, first: [0, 0] };
-                    made.fill(range.clone(), 0..g.patch(), &mut patches, g.patch());
+                    made.pack(range.clone(), 0..g.patch(), &mut patches, g.patch());
                 } else {
                     g.unfold(&image, group, range.clone(), &mut patches);
                 }

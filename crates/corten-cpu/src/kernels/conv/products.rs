@@ -7,7 +7,7 @@ use super::patches::{Patches, TurnedKernel};
 use super::window::{Layout, Window};
 use crate::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::gemm::{
-    Base, Factor, Factors, Mat, MatElement, MatMut, SideBySide, Plan, for_each_block, gemm,
+    Base, Factor, Factors, Mat, MatElement, MatMut, Plan, SideBySide, for_each_block, gemm,
     gemm_from, gemm_of_factors,
 };
 use crate::row_loops::MOST_LANES;
@@ -154,7 +154,7 @@ fn correlate_lines<T: Product>(
         return with_buffer(rows * depth + PACK_PADDING, |buffer| {
             for group in 0..geometry.groups {
                 let patches = Patches { geometry, images, group, first: [0, 0] };
-                patches.fill(0..rows, 0..depth, buffer, depth);
+                patches.pack(0..rows, 0..depth, buffer, depth);
                 let b = Mat::row_major(buffer, rows, depth)?.t();
                 let c = &mut output[group * features..];
                 let c = MatMut::strided(c, [features, rows], [1, all])?;
@@ -382,7 +382,7 @@ fn by_lines<T: Product>(geometry: &Geometry, kernel: Kernel<'_, T>) -> Vec<T> {
         Kernel::Plain(weight) => fill_lines(geometry, weight, &mut lines),
         Kernel::Turned(weight) if geometry.channels_last => {
             let turned = TurnedKernel { geometry, weight, group: 0 };
-            turned.fill(0..depth, 0..features, &mut lines, features);
+            turned.pack(0..depth, 0..features, &mut lines, features);
         }
         Kernel::Turned(weight) => fill_lines(geometry, &turned(geometry, weight), &mut lines),
     }

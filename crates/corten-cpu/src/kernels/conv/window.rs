@@ -345,7 +345,7 @@ mod tests {
                     let cols = start..(start + panel).min(width);
                     let depth = 2..patch;
                     let mut made = vec![-1; depth.len() * panel + PACK_PADDING];
-                    window.fill(depth.clone(), cols.clone(), &mut made, panel);
+                    window.pack(depth.clone(), cols.clone(), &mut made, panel);
                     for (line, row) in depth.enumerate() {
                         let made = &made[line * panel..][..cols.len()];
                         let expected = &patches[row * width..][cols.clone()];

@@ -77,11 +77,12 @@ impl<'a, T: Number> Triangle<'a, T> {
         let (first, last) = (0..half, half..n);
         let [mut top, mut bottom] = x.split_rows(half);
         // Many columns may be a part of more, which may not be told from results.
-        let take_out =
-            |from: MatMut<'_, T>, factors: Mat<'_, T>, solved: Mat<'_, T>| match cols > MAX_SKINNY {
-                true => gemm_in(Plan::BLOCKED, from, factors, solved, SUBTRACT),
-                false => gemm(from, factors, solved, SUBTRACT),
-            };
+        let take_out = |from: MatMut<'_, T>, factors: Mat<'_, T>, solved: Mat<'_, T>| match cols
+            > MAX_SKINNY
+        {
+            true => gemm_in(Plan::BLOCKED, from, factors, solved, SUBTRACT),
+            false => gemm(from, factors, solved, SUBTRACT),
+        };
         if self.upper {
             self.part(last.clone()).solve(bottom.reborrow())?;
             take_out(top.reborrow(), self.block(first.clone(), last), bottom.read())?;

@@ -14,7 +14,7 @@ pub use gru::{gru_sequence, gru_sequence_backward};
 pub use lstm::{lstm_sequence, lstm_sequence_backward};
 
 use super::support::expect_dtype;
-use crate::gemm::{Base, L1_ALIAS_STRIDE, Factor, Mat, MatElement, MatMut, gemm_of_factors};
+use crate::gemm::{Base, Factor, L1_ALIAS_STRIDE, Mat, MatElement, MatMut, gemm_of_factors};
 use crate::row_loops::Vectorised;
 use crate::scratch::Buffered;
 use crate::vec::{Lanes, fetch_early};
