@@ -2,8 +2,8 @@
 //! `f32` and rounded once; integers wrap around, and those of 8 and 16 bits are accumulated in `i32`,
 //! which results of int8 may also be.
 //!
-//! It is layered as BLIS is: [`types`], [`simd`] (vectors of an instruction set), [`pack`] (packing),
-//! [`kernel`] (micro-kernels and GEMV kernels) and [`driver`] (the loops around them, and the choice of
+//! It is layered as BLIS is: `types`, `simd` (vectors of an instruction set), `pack` (packing),
+//! `kernel` (micro-kernels and GEMV kernels) and `driver` (the loops around them, and the choice of
 //! an algorithm). A layer knows those before it.
 //!
 //! It knows nothing of tensors and depends on nothing, so that it is optimised also where its callers

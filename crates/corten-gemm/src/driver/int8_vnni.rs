@@ -51,7 +51,7 @@ impl Int8Gemm<'_> {
     }
 
     /// # Safety
-    /// As for [`crate::driver::int8::sums`]; the processor must have AVX-512 VNNI.
+    /// As for [`crate::driver::int8::gemm_into`]; the processor must have AVX-512 VNNI.
     pub(crate) unsafe fn multiply(
         &self,
         form: Option<GemvForm>,

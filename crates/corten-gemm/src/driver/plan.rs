@@ -90,7 +90,7 @@ pub(crate) enum GemvForm {
     Axpy,
 }
 
-/// Whether a product with so many columns packs rows of `a` at a multiple of [`L1_ALIAS_STRIDE`].
+/// Whether a product with so many columns packs rows of `a` at a multiple of [`L1_ALIAS_STRIDE`](crate::L1_ALIAS_STRIDE).
 #[must_use]
 pub fn packs_aliasing_rows<E: Number>(isa: Isa, cols: usize) -> bool {
     let kernels = E::micro_kernels(isa);

@@ -60,7 +60,7 @@ impl<E, const COL_MAJOR: bool> PointersA<E, COL_MAJOR> {
 /// The micro-kernel, for column-major or row-major `a`.
 ///
 /// # Safety
-/// As for [`MicroKernel`].
+/// As for [`MicroKernel`](crate::kernel::args::MicroKernel).
 #[inline(always)]
 unsafe fn micro_kernel<
     V: Vector,
@@ -216,7 +216,7 @@ unsafe fn load<V: Vector, const VECTORS: usize>(b: *const V::Elem) -> [V; VECTOR
 }
 
 /// # Safety
-/// As for [`MicroKernel`], of the result.
+/// As for [`MicroKernel`](crate::kernel::args::MicroKernel), of the result.
 #[inline(always)]
 unsafe fn store_tile<V: Vector, const ROWS: usize, const VECTORS: usize>(
     args: &MicroKernelArgs<V::Elem>,
@@ -244,7 +244,7 @@ unsafe fn store_tile<V: Vector, const ROWS: usize, const VECTORS: usize>(
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         /// # Safety
-        /// As for [`MicroKernel`].
+        /// As for [`MicroKernel`](crate::kernel::args::MicroKernel).
         $(#[target_feature(enable = $features)])?
         pub(crate) unsafe fn $name<
             V: Vector,

@@ -52,7 +52,7 @@ pub(crate) struct AxpyArgs<E, S> {
 
 /// # Safety
 /// The operands must be readable, the sums writable, and the processor must have the instruction set.
-type DotKernel<E, S> = unsafe fn(&DotArgs<E, S>);
+pub(crate) type DotKernel<E, S> = unsafe fn(&DotArgs<E, S>);
 
 /// # Safety
 /// As for [`DotKernel`].

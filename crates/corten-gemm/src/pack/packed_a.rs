@@ -32,13 +32,13 @@ pub(crate) struct PanelA {
 /// The layout of a micro-panel.
 enum PanelLayout {
     /// The steps of a row are contiguous; the leading dimension is that of rows.
-    RowMajor(isize),
+    RowMajorInPlace(isize),
     /// The rows of a step are contiguous; the leading dimension is that of steps.
-    ColMajor(isize),
-    /// As [`Self::RowMajor`], packed.
-    PackedRowMajor(usize),
-    /// As [`Self::ColMajor`], packed.
-    PackedColMajor(usize),
+    ColMajorInPlace(isize),
+    /// As [`Self::RowMajorInPlace`], packed.
+    RowMajorPacked(usize),
+    /// As [`Self::ColMajorInPlace`], packed.
+    ColMajorPacked(usize),
 }
 
 impl<'a, E: Scalar> PackedA<'a, E> {
@@ -61,7 +61,7 @@ impl<'a, E: Scalar> PackedA<'a, E> {
                     depth: depth.len(),
                     segments: (count, first.shape()[1], distance),
                     groups: Partition::of(first.shape()[0], packing.mr),
-                    layout: PanelLayout::RowMajor(first.strides()[0]),
+                    layout: PanelLayout::RowMajorInPlace(first.strides()[0]),
                     packed: &[],
                 }
             }
@@ -75,7 +75,7 @@ impl<'a, E: Scalar> PackedA<'a, E> {
                     depth: depth.len(),
                     segments: (1, depth.len(), 0),
                     groups: Partition::of(rows.len(), packing.mr),
-                    layout: PanelLayout::PackedRowMajor(width),
+                    layout: PanelLayout::RowMajorPacked(width),
                     packed: buffer,
                 }
             }
@@ -94,19 +94,19 @@ impl<'a, E: Scalar> PackedA<'a, E> {
         let groups = Partition::of(rows, packing.mr);
         let rarely_reused = panels <= MAX_UNPACKED_PANELS;
         let layout = match strides {
-            [row, 1] if !packs_aliasing_a(packing, &a, panels) => PanelLayout::RowMajor(row),
-            [_, 1] => PanelLayout::PackedRowMajor(depth.next_multiple_of(packing.lanes)),
-            [1, step] if rarely_reused => PanelLayout::ColMajor(step),
-            _ => PanelLayout::PackedColMajor(packing.mr.next_multiple_of(packing.pack_a.lanes)),
+            [row, 1] if !packs_aliasing_a(packing, &a, panels) => PanelLayout::RowMajorInPlace(row),
+            [_, 1] => PanelLayout::RowMajorPacked(depth.next_multiple_of(packing.lanes)),
+            [1, step] if rarely_reused => PanelLayout::ColMajorInPlace(step),
+            _ => PanelLayout::ColMajorPacked(packing.mr.next_multiple_of(packing.pack_a.lanes)),
         };
         let packed: &[E] = match layout {
-            PanelLayout::RowMajor(_) | PanelLayout::ColMajor(_) => &[],
-            PanelLayout::PackedRowMajor(width) => {
+            PanelLayout::RowMajorInPlace(_) | PanelLayout::ColMajorInPlace(_) => &[],
+            PanelLayout::RowMajorPacked(width) => {
                 let buffer = buffer.as_mut_slice::<E>(rows * width);
                 pack_panel(&packing.pack_b, buffer, a, width);
                 buffer
             }
-            PanelLayout::PackedColMajor(width) => {
+            PanelLayout::ColMajorPacked(width) => {
                 let buffer = buffer.as_mut_slice::<E>(groups.count * width * depth);
                 pack_panels_a(&packing.pack_a, buffer, a, groups, width);
                 buffer
@@ -133,20 +133,20 @@ impl<'a, E: Scalar> PackedA<'a, E> {
 
     /// Whether the steps of a row are contiguous.
     pub(crate) fn row_major(&self) -> bool {
-        matches!(self.layout, PanelLayout::RowMajor(_) | PanelLayout::PackedRowMajor(_))
+        matches!(self.layout, PanelLayout::RowMajorInPlace(_) | PanelLayout::RowMajorPacked(_))
     }
 
     /// The first element of a micro-panel, and its leading dimension.
     #[inline]
     pub(crate) fn panel(&self, PanelA { index, rows }: &PanelA) -> (*const E, isize) {
         match self.layout {
-            PanelLayout::RowMajor(stride) | PanelLayout::ColMajor(stride) => {
+            PanelLayout::RowMajorInPlace(stride) | PanelLayout::ColMajorInPlace(stride) => {
                 (self.first.wrapping_offset(rows.start as isize * self.strides[0]), stride)
             }
-            PanelLayout::PackedRowMajor(width) => {
+            PanelLayout::RowMajorPacked(width) => {
                 (self.packed[rows.start * width..].as_ptr(), width as isize)
             }
-            PanelLayout::PackedColMajor(width) => {
+            PanelLayout::ColMajorPacked(width) => {
                 (self.packed[index * width * self.depth..].as_ptr(), width as isize)
             }
         }

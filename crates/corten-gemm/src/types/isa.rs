@@ -18,7 +18,7 @@ pub enum Isa {
     Avx512Vnni,
     /// AVX-512 BF16: dot products of [`Bf16`](crate::Bf16).
     Avx512Bf16,
-    /// AMX: products of [`Bf16`](crate::Bf16) in tile registers; see [`has_amx`](crate::has_amx).
+    /// AMX: products of [`Bf16`](crate::Bf16) in tile registers; see [`has_amx`].
     Amx,
 }
 
