@@ -123,10 +123,10 @@ impl AmxGemm<'_> {
         let sums = workspace.c.as_mut_slice(2 * ROWS * kernels().packing.nr());
         let (sums, buffer) = sums.split_at_mut(ROWS * kernels().packing.nr());
         for cols in chunks(self.cols, cols_per_block) {
-            let panels = PackedB::of(self, cols.clone(), blocks.clone(), &mut workspace.b);
+            let panels = AmxBlockB::of(self, cols.clone(), blocks.clone(), &mut workspace.b);
             for rows in chunks(self.a.shape()[0], ROWS) {
                 let part = [rows.clone(), depth.clone()];
-                let packed_a = PackedA::of(&a, part, panels.panels.count, &mut workspace.a);
+                let packed_a = AmxBlockA::of(&a, part, panels.panels.count, &mut workspace.a);
                 for index in 0..panels.panels.count {
                     let (chunk, width) = panels.cols(index);
                     let sums = &mut sums[..rows.len() * width];
@@ -191,13 +191,13 @@ struct AmxA<'a> {
 }
 
 /// Rows of `a`.
-struct PackedA {
+struct AmxBlockA {
     first: *const Vnni2,
     stride: isize,
     panels: Partition,
 }
 
-impl PackedA {
+impl AmxBlockA {
     /// Rows that are not read in place are packed with a leading dimension of an odd number of cache
     /// lines, so that the rows of a micro-panel map to different sets of the first-level cache.
     fn of(
@@ -225,7 +225,7 @@ fn is_aligned(a: &MatrixRef<'_, Vnni2>) -> bool {
 }
 
 /// The micro-panels of some columns, for some blocks of the depth.
-struct PackedB<'a> {
+struct AmxBlockB<'a> {
     b: AmxB<'a>,
     blocks: Range<usize>,
     depth_blocks: Partition,
@@ -236,7 +236,7 @@ struct PackedB<'a> {
     packed: &'a [Vnni2],
 }
 
-impl<'a> PackedB<'a> {
+impl<'a> AmxBlockB<'a> {
     fn of(
         gemm: &AmxGemm<'a>,
         cols: Range<usize>,
@@ -317,7 +317,7 @@ impl<'a> PackedB<'a> {
     unsafe fn multiply(
         &self,
         index: usize,
-        packed_a: &PackedA,
+        packed_a: &AmxBlockA,
         prefetch: StridedRows<*const Bf16>,
         sums: &mut [Vnni2],
     ) {

@@ -73,11 +73,11 @@ impl<E: Scalar> MacroKernel<'_, E> {
             for group in row_groups.all() {
                 let rows = group.start * mc..(group.end * mc).min(rows);
                 for index in 0..depths.count {
-                    let origin = [rows.clone(), cols.clone()];
+                    let part = [rows.clone(), cols.clone()];
                     // Micro-panels that are kept are used for other rows first.
                     let next_depth =
                         (!reused && index + 1 < depths.count).then(|| depths.get(index + 1));
-                    self.depth(origin, (depths.get(index), next_depth), mc, reused, workspace);
+                    self.depth(part, (depths.get(index), next_depth), mc, reused, workspace);
                 }
             }
         }
@@ -132,9 +132,9 @@ impl<E: Scalar> MacroKernel<'_, E> {
         }
     }
 
-    /// What the sums from a row and column on are added to: for the first block of the depth what
-    /// the product is, for the others the result.
-    fn start(&self, origin: [usize; 2], first: bool) -> Accumulate<E> {
+    /// The accumulation from a row and column on: that of the product for the first block of the depth,
+    /// the result for the others.
+    fn accumulate(&self, origin: [usize; 2], first: bool) -> Accumulate<E> {
         if first { self.epilogue.accumulate.at(origin) } else { Accumulate::Beta(E::ONE) }
     }
 
@@ -144,7 +144,7 @@ impl<E: Scalar> MacroKernel<'_, E> {
         PanelPass { packed_a, mut panel, mut prefetch, row, first }: PanelPass<'_, '_, E>,
     ) {
         let origin = [row, panel.cols.start];
-        let start = self.start(origin, first);
+        let accumulate = self.accumulate(origin, first);
         let (c, ldc) = (self.epilogue.ptr_at(origin), self.epilogue.strides()[0]);
         assert!(
             row + packed_a.height() <= self.epilogue.shape()[0],
@@ -154,8 +154,12 @@ impl<E: Scalar> MacroKernel<'_, E> {
             let panel_a = packed_a.get(index);
             let above = panel_a.rows.start;
             let c = c.wrapping_offset(above as isize * ldc);
-            let sums =
-                TileOutput { c, ldc, accumulate: start.at([above, 0]), prefetch: prefetch.part() };
+            let sums = TileOutput {
+                c,
+                ldc,
+                accumulate: accumulate.at([above, 0]),
+                prefetch: prefetch.part(),
+            };
             // SAFETY: the result has the rows of the block and the columns of the
             // micro-panel, all of them in one matrix, and there are biases for them.
             unsafe { self.run_micro_kernel(packed_a, &panel_a, &mut panel, sums) };
@@ -173,11 +177,11 @@ impl<E: Scalar> MacroKernel<'_, E> {
             let rows = packed_a.get(group.start).rows.start..packed_a.get(group.end - 1).rows.end;
             let origin = [row + rows.start, panel.cols.start];
             let size = [rows.len(), panel.cols.len()];
-            let base = self.start(origin, first);
+            let base = self.accumulate(origin, first);
             // Micro-kernels add row biases whatever columns they have.
-            let by_tiles = matches!(base, Accumulate::RowBias(_)) && self.epilogue.alpha == E::ONE;
+            let by_kernel = matches!(base, Accumulate::RowBias(_)) && self.epilogue.alpha == E::ONE;
             let beta = match first {
-                true if by_tiles => None,
+                true if by_kernel => None,
                 true => self.epilogue.init_tile(origin, size),
                 false => Some(E::ONE),
             };
@@ -186,8 +190,9 @@ impl<E: Scalar> MacroKernel<'_, E> {
                 let panel_a = packed_a.get(index);
                 let above = panel_a.rows.start - rows.start;
                 let (c, ldc) = (sums[above * width..].as_mut_ptr(), width as isize);
-                let start = if by_tiles { base.at([above, 0]) } else { Accumulate::Overwrite };
-                let sums = TileOutput { c, ldc, accumulate: start, prefetch: prefetch.part() };
+                let accumulate =
+                    if by_kernel { base.at([above, 0]) } else { Accumulate::Overwrite };
+                let sums = TileOutput { c, ldc, accumulate, prefetch: prefetch.part() };
                 // SAFETY: there is room for all rows and all columns of the micro-panel.
                 unsafe { self.run_micro_kernel(packed_a, &panel_a, &mut panel, sums) };
             }

@@ -280,7 +280,8 @@ pub unsafe fn gemm_mixed<H: MixedPrecision>(
     let (c, a, b) = if transposed { (c.t(), b.t(), a.t()) } else { (c, a, b) };
     // SAFETY: the caller's.
     let (a, b) = unsafe { (MatrixRef::new(a), MatrixRef::new(b)) };
-    let epilogue = Converting { c, scale: Scale { alpha, beta }, pack: H::convert_kernels(isa) };
+    let epilogue =
+        RoundingEpilogue { c, scale: Scale { alpha, beta }, pack: H::convert_kernels(isa) };
     let store = |sums: &[H::Accum], width, origin, size| epilogue.store(sums, width, origin, size);
     let mut workspace = Workspace::acquire();
     if let Algorithm::Skinny { form, .. } = plan.0 {
@@ -302,13 +303,13 @@ pub unsafe fn gemm_mixed<H: MixedPrecision>(
 }
 
 /// The epilogue of a low-precision result: accumulators are scaled and rounded.
-pub(crate) struct Converting<H: LowPrecision> {
+pub(crate) struct RoundingEpilogue<H: LowPrecision> {
     pub c: View<*mut H>,
     pub scale: Scale<H::Accum>,
     pub pack: &'static ConvertKernels<H>,
 }
 
-impl<H: LowPrecision> Converting<H> {
+impl<H: LowPrecision> RoundingEpilogue<H> {
     /// Has the accumulators of one part after the other computed, given their buffer, rows and
     /// columns, and stores them.
     pub(crate) fn in_parts(

@@ -2,7 +2,7 @@
 
 use crate::driver::amx_gemm::{AmxB, AmxGemm};
 use crate::driver::epilogue::SumsTo;
-use crate::driver::mixed_precision::{Converting, MixedPrecision};
+use crate::driver::mixed_precision::{MixedPrecision, RoundingEpilogue};
 use crate::driver::vnni2::gemm_vnni2;
 use crate::kernel::select::vnni2_kernels;
 use crate::pack::convert_pack::ConvertPack;
@@ -88,7 +88,7 @@ pub unsafe fn gemm_prepacked_bf16(
     // SAFETY: the caller's.
     let a = unsafe { MatrixRef::new(a) };
     let scale = Scale { alpha: 1.0, beta };
-    let epilogue = Converting { c, scale, pack: Bf16::convert_kernels(Isa::Avx512Bf16) };
+    let epilogue = RoundingEpilogue { c, scale, pack: Bf16::convert_kernels(Isa::Avx512Bf16) };
     let multiply =
         |sums: SumsTo<'_, Bf16>, rows, columns: Range<usize>, workspace: &mut Workspace| {
             let (a, first, cols) = (a.rows(rows), cols.start + columns.start, columns.len());
