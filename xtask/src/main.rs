@@ -9,6 +9,7 @@ mod layers;
 mod ops;
 mod show;
 mod tidy;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

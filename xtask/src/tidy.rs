@@ -1,6 +1,6 @@
 //! `tidy`: the rules of style that a program can check.
 
-use crate::{Outcome, allocation, layers, root};
+use crate::{Outcome, allocation, layers, root, words};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -68,6 +68,9 @@ fn file(shown: &str, text: &str, lines: usize) -> Vec<String> {
     for (i, line) in text.lines().enumerate() {
         for complaint in line_complaints(shown, line) {
             complaints.push(format!("{shown}:{}: {complaint}", i + 1));
+        }
+        for word in words::banned(shown, line) {
+            complaints.push(format!("{shown}:{}: `{word}`: see docs/GLOSSARY.md", i + 1));
         }
     }
     complaints.extend(allocation::complaints(shown, text));

@@ -103,15 +103,15 @@ impl<const FLIP_SIGNS: bool> Interleave for Vnni4Layout<FLIP_SIGNS> {
     #[inline(always)]
     unsafe fn load_contiguous(from: *const u8) -> Avx512Vnni4Signed {
         // SAFETY: the caller's.
-        let quads = unsafe { Avx512Vnni4Signed::load(from.cast()) };
-        if FLIP_SIGNS { quads.flip_signs() } else { quads }
+        let groups = unsafe { Avx512Vnni4Signed::load(from.cast()) };
+        if FLIP_SIGNS { groups.flip_signs() } else { groups }
     }
 
     #[inline(always)]
     unsafe fn load_strided(first: *const u8, stride: isize) -> Avx512Vnni4Signed {
         // SAFETY: the caller's.
-        let quads = unsafe { Avx512Vnni4Signed::load_strided(first, stride) };
-        if FLIP_SIGNS { quads.flip_signs() } else { quads }
+        let groups = unsafe { Avx512Vnni4Signed::load_strided(first, stride) };
+        if FLIP_SIGNS { groups.flip_signs() } else { groups }
     }
 
     unsafe fn interleave_rows(from: StridedRows<*const u8>, to: *mut Vnni4, width: usize) {

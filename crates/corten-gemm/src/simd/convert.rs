@@ -81,14 +81,14 @@ macro_rules! vnni4_load {
             #[inline(always)]
             unsafe fn load_convert(from: *const Vnni4Operand<$signed, FLIP_SIGNS>) -> Self {
                 // SAFETY: the caller's.
-                let quads = unsafe { Self::load(from.cast()) };
-                if FLIP_SIGNS { quads.flip_signs() } else { quads }
+                let groups = unsafe { Self::load(from.cast()) };
+                if FLIP_SIGNS { groups.flip_signs() } else { groups }
             }
             #[inline(always)]
             unsafe fn load_convert_partial(from: *const Vnni4Operand<$signed, FLIP_SIGNS>, n: usize) -> Self {
                 // SAFETY: the caller's.
-                let quads = unsafe { Self::load_partial(from.cast(), n) };
-                if FLIP_SIGNS { quads.flip_signs() } else { quads }
+                let groups = unsafe { Self::load_partial(from.cast(), n) };
+                if FLIP_SIGNS { groups.flip_signs() } else { groups }
             }
         }
     )+};
