@@ -12,7 +12,7 @@ use std::num::Wrapping;
 
 /// An element type that matrices can be made of.
 pub(crate) trait MatElement: Element + Default {
-    /// `c = beta * c + alpha * a @ b` on this thread. The shapes fit and no dimension is 0. The way
+    /// `c = beta * c + alpha * a @ b` on this thread. The shapes fit and no dimension is 0. The plan
     /// is that of the whole product, of which this may be a part.
     fn product(
         plan: Plan,

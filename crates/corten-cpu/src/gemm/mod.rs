@@ -33,7 +33,7 @@ const BALANCED_WORK: usize = 8_000_000;
 /// Multiplications that take as long as it does to bring an element of a factor into a tile's order.
 const ORDERING: usize = 16;
 
-/// Parts are cut at multiples of this many rows or columns, so that tiles stay whole.
+/// Parts are cut at multiples of this many rows or columns, so that register blocks stay whole.
 const PART_ALIGNMENT: usize = 16;
 
 /// The factors of `c = beta * c + alpha * a @ b`. A `beta` of zero ignores what `c` holds.
@@ -67,7 +67,7 @@ pub(crate) fn gemm<T: MatElement>(
     gemm_in(plan, c, a, b, factors)
 }
 
-/// [`gemm`] in a given way, for a product that is part of a larger one.
+/// [`gemm`] by a given plan, for a product that is part of a larger one.
 ///
 /// # Errors
 /// As for [`gemm`].
@@ -163,7 +163,7 @@ fn part_of([m, n]: [usize; 2], threads: usize, each: usize, alignment: usize) ->
     shapes.min_by_key(|part| (time(part), part[0])).unwrap_or([m, n])
 }
 
-/// `c = base + a @ b`, on several threads where it pays; in the way of the factors unless one is
+/// `c = base + a @ b`, on several threads where it pays; by the plan of the operands unless one is
 /// given.
 ///
 /// # Errors

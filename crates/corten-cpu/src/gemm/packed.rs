@@ -1,4 +1,4 @@
-//! Products with a weight that is put in the order of the tiles once.
+//! Products with a prepacked weight.
 
 use super::engine::instructions;
 use super::{Base, Mat, MatElement, MatMut, PART_ALIGNMENT, check_shapes, in_parts};
@@ -11,7 +11,7 @@ use corten_gemm::{PrepackedBf16, gemm_prepacked_bf16};
 use corten_ops::Tensor;
 use corten_ops::opaque::Prepared;
 
-/// A weight, a row per output feature, in the order in which tiles read its transpose.
+/// A weight, a row per output feature, whose transpose is prepacked.
 pub(crate) enum PackedWeight {
     Single(PrepackedB<f32>),
     #[cfg(target_arch = "x86_64")]
