@@ -54,15 +54,25 @@ impl CacheSizes {
                 sizes[level - 1] = line * partitions * ways * (cache.ecx as usize + 1);
             }
         }
-        let or = |size: usize, other: usize| if size > 0 { size } else { other };
         let [l1, l2, l3] = sizes;
-        let Self { l1: d1, l2: d2, l3: d3 } = Self::DEFAULT;
-        Self { l1: or(l1, d1), l2: or(l2, d2), l3: or(l3, d3) }
+        Self { l1, l2, l3 }.plausible()
     }
 
     #[cfg(not(target_arch = "x86_64"))]
     fn detect() -> Self {
         Self::DEFAULT
+    }
+
+    /// Replaces sizes that are missing, as hypervisors may hide them, and bounds the others, so that every
+    /// share of a cache has room for a block.
+    #[cfg(target_arch = "x86_64")]
+    fn plausible(self) -> Self {
+        let or = |size: usize, other: usize| if size > 0 { size } else { other };
+        Self {
+            l1: or(self.l1, Self::DEFAULT.l1).clamp(8 << 10, 1 << 20),
+            l2: or(self.l2, Self::DEFAULT.l2).clamp(64 << 10, 64 << 20),
+            l3: or(self.l3, Self::DEFAULT.l3).clamp(1 << 20, 4 << 30),
+        }
     }
 }
 
@@ -73,9 +83,17 @@ mod tests {
     #[test]
     fn sizes_are_plausible() {
         let CacheSizes { l1, l2, l3 } = CacheSizes::get();
-        assert!((4 << 10..=1 << 20).contains(&l1), "{l1}");
-        assert!(l1 <= l2 && (64 << 10..=64 << 20).contains(&l2), "{l2}");
+        assert!((8 << 10..=1 << 20).contains(&l1), "{l1}");
+        assert!((64 << 10..=64 << 20).contains(&l2), "{l2}");
         assert!((1 << 20..=4 << 30).contains(&l3), "{l3}");
         assert_eq!(CacheSizes::get(), CacheSizes::get());
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn missing_sizes_are_replaced() {
+        assert_eq!(CacheSizes { l1: 0, l2: 0, l3: 0 }.plausible(), CacheSizes::DEFAULT);
+        let sizes = CacheSizes { l1: 1, l2: 1 << 10, l3: 1 << 40 }.plausible();
+        assert_eq!(sizes, CacheSizes { l1: 8 << 10, l2: 64 << 10, l3: 4 << 30 });
     }
 }
