@@ -6,6 +6,7 @@ mod allocation;
 mod check;
 mod goldens;
 mod keys;
+mod layers;
 mod ops;
 mod show;
 mod tidy;

@@ -1,6 +1,6 @@
 //! `tidy`: the rules of style that a program can check.
 
-use crate::{Outcome, allocation, keys, root, words};
+use crate::{Outcome, allocation, keys, layers, root, words};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,7 @@ pub(crate) fn run() -> Outcome {
     let mut complaints = Vec::new();
     let mut notes = Notes::default();
     let banned = words::Banned::read();
+    let mut imports = layers::Imports::default();
     let mut totals: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for path in &files {
         let Ok(text) = std::fs::read_to_string(path) else { continue };
@@ -31,9 +32,11 @@ pub(crate) fn run() -> Outcome {
         complaints.extend(file(&shown, &text, lines));
         complaints.extend(banned.complaints(&shown, &text));
         notes.read(&shown, &text);
+        imports.read(&shown, &text);
     }
     complaints.extend(notes.complaints());
     complaints.extend(keys::complaint());
+    complaints.extend(imports.complaints());
     for (part, (count, lines)) in &totals {
         println!("{part:36} {count:4} files {lines:7} lines");
     }
@@ -68,6 +71,9 @@ fn file(shown: &str, text: &str, lines: usize) -> Vec<String> {
     for (i, line) in text.lines().enumerate() {
         for complaint in line_complaints(shown, line) {
             complaints.push(format!("{shown}:{}: {complaint}", i + 1));
+        }
+        for word in words::banned(shown, line) {
+            complaints.push(format!("{shown}:{}: `{word}`: see docs/GLOSSARY.md", i + 1));
         }
     }
     complaints.extend(allocation::complaints(shown, text));

@@ -4,12 +4,12 @@ use super::matrices::{
     Number, each, fitted, in_columns, over_columns, part_width, reading_columns, shape,
 };
 use super::multiples::{AT_ONCE, subtract_multiples};
-use crate::gemm::{Factors, Mat, MatMut, Way, for_each_part, gemm, gemm_in};
+use crate::gemm::{Factors, Mat, MatMut, Plan, for_each_part, gemm, gemm_in};
 use crate::parallel::scratch::with_buffer;
 use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Result, Scalar, match_dtype};
-use corten_gemm::FEW;
+use corten_gemm::MAX_SKINNY;
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
@@ -76,11 +76,12 @@ impl<'a, T: Number> Triangle<'a, T> {
         let (first, last) = (0..half, half..n);
         let [mut top, mut bottom] = x.split_rows(half);
         // Many columns may be a part of more, which may not be told from results.
-        let take_out =
-            |from: MatMut<'_, T>, factors: Mat<'_, T>, solved: Mat<'_, T>| match cols > FEW {
-                true => gemm_in(Way::TILES, from, factors, solved, SUBTRACT),
-                false => gemm(from, factors, solved, SUBTRACT),
-            };
+        let take_out = |from: MatMut<'_, T>, factors: Mat<'_, T>, solved: Mat<'_, T>| match cols
+            > MAX_SKINNY
+        {
+            true => gemm_in(Plan::BLOCKED, from, factors, solved, SUBTRACT),
+            false => gemm(from, factors, solved, SUBTRACT),
+        };
         if self.upper {
             self.part(last.clone()).solve(bottom.reborrow())?;
             take_out(top.reborrow(), self.block(first.clone(), last), bottom.read())?;
