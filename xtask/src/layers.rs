@@ -1,72 +1,112 @@
-//! `tidy`: the layers of `corten-gemm`. A file imports from its own layer and from those below it, and no
+//! `tidy`: the layers of crates. A file imports from its own layer and from those below it; in `corten-gemm` no
 //! file imports itself by way of others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The crate whose files have layers, and its folders from the lowest layer to the highest.
-const CRATE: &str = "crates/corten-gemm/src/";
-const LAYERS: [&str; 5] = ["types", "simd", "pack", "kernel", "driver"];
+/// A crate whose files have layers.
+struct Layered {
+    source: &'static str,
+    /// Its folders from the lowest layer to the highest.
+    layers: &'static [&'static str],
+    /// Whether files of one layer may import each other in a circle.
+    circles: bool,
+}
 
-/// Files and the files that they import, by paths within the crate and without the extension.
+const CRATES: [Layered; 2] = [
+    Layered {
+        source: "crates/corten-gemm/src/",
+        layers: &["types", "simd", "pack", "kernel", "driver"],
+        circles: false,
+    },
+    Layered {
+        source: "crates/corten-cpu/src/",
+        layers: &[
+            "special",
+            "vec",
+            "parallel",
+            "rows",
+            "copy",
+            "pointwise",
+            "reduce",
+            "gemm",
+            "kernels",
+        ],
+        circles: true,
+    },
+];
+
+/// The files of the crates, by crate and by path within it without the extension.
 #[derive(Default)]
 pub(crate) struct Imports {
-    texts: BTreeMap<String, String>,
+    texts: [BTreeMap<String, String>; CRATES.len()],
 }
 
 impl Imports {
-    /// Keeps a file if it is one of the crate's.
+    /// Keeps a file if it is one of such a crate's.
     pub(crate) fn read(&mut self, shown: &str, text: &str) {
-        let Some(file) = shown.strip_prefix(CRATE).and_then(|file| file.strip_suffix(".rs")) else {
-            return;
-        };
-        self.texts.insert(file.to_owned(), text.to_owned());
+        for (layered, texts) in CRATES.iter().zip(&mut self.texts) {
+            let file = shown.strip_prefix(layered.source);
+            if let Some(file) = file.and_then(|file| file.strip_suffix(".rs")) {
+                let file = file.strip_suffix("/mod").unwrap_or(file);
+                texts.insert(file.to_owned(), text.to_owned());
+            }
+        }
     }
 
     /// Imports against the order of the layers, files outside them, and import cycles.
     pub(crate) fn complaints(&self) -> Vec<String> {
-        let mut complaints = Vec::new();
-        let graph: BTreeMap<&str, BTreeSet<&str>> = self
-            .texts
+        CRATES
             .iter()
-            .map(|(file, text)| (file.as_str(), self.imports(file, text)))
-            .collect();
+            .zip(&self.texts)
+            .flat_map(|(layered, texts)| layered.complaints(texts))
+            .collect()
+    }
+}
+
+impl Layered {
+    fn complaints(&self, texts: &BTreeMap<String, String>) -> Vec<String> {
+        let Self { source, layers, circles } = self;
+        let mut complaints = Vec::new();
+        let imports = |(file, text): (&String, &String)| imports(texts, file, text);
+        let graph: BTreeMap<&str, BTreeSet<&str>> =
+            texts.iter().map(|entry| (entry.0.as_str(), imports(entry))).collect();
         for (file, imports) in graph.iter().filter(|(file, _)| **file != "lib") {
-            let Some(own) = layer(file) else {
-                complaints.push(format!("{CRATE}{file}.rs: in none of the layers {LAYERS:?}"));
+            let Some(own) = self.layer(file) else {
+                complaints.push(format!("{source}{file}.rs: in none of the layers {layers:?}"));
                 continue;
             };
-            for import in imports.iter().filter(|import| layer(import) > Some(own)) {
-                complaints.push(format!("{CRATE}{file}.rs: imports {import}, of a higher layer"));
+            for import in imports.iter().filter(|import| self.layer(import) > Some(own)) {
+                complaints.push(format!("{source}{file}.rs: imports {import}, of a higher layer"));
             }
-            if reaches(&graph, file, file) {
-                complaints.push(format!("{CRATE}{file}.rs: imports itself by way of other files"));
+            if !circles && reaches(&graph, file, file) {
+                complaints.push(format!("{source}{file}.rs: imports itself by way of other files"));
             }
         }
         complaints
     }
 
-    /// The files that a text names by paths from `crate`, outside comments.
-    fn imports(&self, own: &str, text: &str) -> BTreeSet<&str> {
-        let code = text.lines().map(|line| line.split("//").next().unwrap_or(line));
-        let code: String = code.collect::<Vec<_>>().join("\n");
-        let mut found = BTreeSet::new();
-        for path in code.split("crate::").skip(1) {
-            let end = path.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
-            let words: Vec<&str> = path[..end.unwrap_or(path.len())].split("::").collect();
-            for depth in 1..=words.len() {
-                let file = words[..depth].join("/");
-                if let Some((file, _)) = self.texts.get_key_value(&file).filter(|_| file != own) {
-                    found.insert(file.as_str());
-                }
-            }
-        }
-        found
+    /// The place of a file's layer in their order.
+    fn layer(&self, file: &str) -> Option<usize> {
+        self.layers.iter().position(|layer| file.split('/').next() == Some(layer))
     }
 }
 
-/// The place of a file's layer in their order.
-fn layer(file: &str) -> Option<usize> {
-    LAYERS.iter().position(|layer| file.split('/').next() == Some(layer))
+/// The files that a text names by paths from `crate`, outside comments.
+fn imports<'a>(texts: &'a BTreeMap<String, String>, own: &str, text: &str) -> BTreeSet<&'a str> {
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or(line));
+    let code: String = code.collect::<Vec<_>>().join("\n");
+    let mut found = BTreeSet::new();
+    for path in code.split("crate::").skip(1) {
+        let end = path.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+        let words: Vec<&str> = path[..end.unwrap_or(path.len())].split("::").collect();
+        for depth in 1..=words.len() {
+            let file = words[..depth].join("/");
+            if let Some((file, _)) = texts.get_key_value(&file).filter(|_| file != own) {
+                found.insert(file.as_str());
+            }
+        }
+    }
+    found
 }
 
 /// Whether one file imports another, directly or by way of others.
@@ -86,11 +126,12 @@ fn reaches(graph: &BTreeMap<&str, BTreeSet<&str>>, from: &str, to: &str) -> bool
 
 #[cfg(test)]
 mod tests {
-    use super::{CRATE, Imports};
+    use super::{CRATES, Imports};
 
     fn complaints(files: &[(&str, &str)]) -> Vec<String> {
         let mut imports = Imports::default();
-        files.iter().for_each(|(file, text)| imports.read(&format!("{CRATE}{file}.rs"), text));
+        let source = CRATES[0].source;
+        files.iter().for_each(|(file, text)| imports.read(&format!("{source}{file}.rs"), text));
         imports.complaints()
     }
 
