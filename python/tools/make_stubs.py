@@ -244,7 +244,8 @@ def namespace(module, ops, names=None, without=(), only=None):
         home = getattr(value, "__module__", None) or ""
         if isinstance(value, types.ModuleType):
             if value.__name__.startswith("corten"):
-                yield f"from {value.__name__.rpartition('.')[0]} import {value.__name__.rpartition('.')[2]} as {name}"
+                package, _, last = value.__name__.rpartition(".")
+                yield f"from {package} import {last} as {name}" if package else f"import {last} as {name}"
             elif value.__name__.startswith("torch."):
                 yield f"{name}: Any"
         elif isinstance(value, type):
