@@ -209,7 +209,7 @@ def page(measured, grown, roofs):
 Made by `make roofline` (`benches/roofline.py`), on one thread. The roof of a kernel is the time that
 its bytes or its operations take at least. Roofs of this run: {roofs['f32'] / 1e9:.0f} billion operations per second on
 `f32`, {roofs['bf16'] / 1e9:.0f} on `bf16`; sums of two arrays that touch {', '.join(touched)}.
-Parts above 100 % read more than they write, or write past the caches or ask for memory ahead, which
+Parts above 100 % read more than they write, or use non-temporal stores or prefetch, which
 the plain loop of that sum does not; products of `bf16` use tile registers (AMX) where there are any,
 which the roof, that of plain vectors, knows nothing of. Streams are named by their elements, products
 by the side of their matrices or by their channels, attention by its positions.

@@ -68,7 +68,7 @@ _C._functorch = _sys.modules["corten._C._functorch"] = _NativePart("corten._C._f
 _C._VariableFunctionsClass = _C._VariableFunctions = _C._functions
 
 from corten import _tensor as _tensor  # noqa: E402
-from corten import _tensor_further as _tensor_further  # noqa: E402
+from corten import _tensor_methods as _tensor_methods  # noqa: E402
 from corten._constants import *  # noqa: E402, F403
 from corten._tensor import typename  # noqa: E402, F401
 
@@ -144,7 +144,7 @@ _LAZY = {
         "from_file", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "init_num_threads",
         "_assert", "_cast_Byte", "_cast_Char", "_cast_Double", "_cast_Float", "_cast_Half", "_cast_Int",
         "_cast_Long", "_cast_Short", "_grouped_mm", "_shape_as_tensor", "while_loop", "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
-    ), "_further"),
+    ), "_module_functions"),
     **dict.fromkeys((
         "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
         "rnn_tanh_cell",
@@ -158,16 +158,17 @@ _LAZY = {
         "_check_tensor_all_with", "_check_type", "_check_value", "_check_with",
     ), "_checks"),
     "classes": "_classes", "_storage_classes": "_legacy", "_tensor_classes": "_legacy",
-    "Tag": "_tags", "dequantize": "_further", "sym_constrain_range": "_further",
-    "sym_constrain_range_for_size": "_further", "spmm": "_further", "smm": "_further", "lobpcg": "_lobpcg",
+    "Tag": "_tags", "dequantize": "_module_functions", "sym_constrain_range": "_module_functions",
+    "sym_constrain_range_for_size": "_module_functions", "spmm": "_module_functions", "smm": "_module_functions", "lobpcg": "_lobpcg",
     "conv_tbc": "nn.functional.grouped",
     **dict.fromkeys((
         "cholesky", "eig", "lstsq", "matrix_rank", "qr", "solve", "symeig",
     ), "_removed"),
+    **dict.fromkeys(("dsmm", "hsmm", "hspmm", "saddmm", "sspaddmm"), "sparse._products"),
     **dict.fromkeys((
-        "ccol_indices_copy", "col_indices_copy", "crow_indices_copy", "dsmm", "hsmm", "hspmm",
-        "indices_copy", "resize_as_sparse_", "row_indices_copy", "saddmm", "sspaddmm", "values_copy",
-    ), "sparse._further"),
+        "ccol_indices_copy", "col_indices_copy", "crow_indices_copy", "indices_copy", "resize_as_sparse_",
+        "row_indices_copy", "values_copy",
+    ), "sparse._resize"),
     **dict.fromkeys((
         "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo",
         "_validate_sparse_bsc_tensor_args", "_validate_sparse_bsr_tensor_args",
@@ -176,7 +177,7 @@ _LAZY = {
     ), "sparse._compressed_forms"),
     "_sparse_broadcast_to": "sparse._forms",
     "_validate_sparse_coo_tensor_args": "sparse._coordinate",
-    "JITException": "_further", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",
+    "JITException": "_module_functions", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",
     "wait": "jit", "CompilationUnit": "jit", "Future": "futures", "FileCheck": "testing",
     "autocast": "amp", "GradScaler": "amp", "Stream": "_streams", "Event": "_streams",
     **dict.fromkeys((
@@ -190,7 +191,7 @@ _LAZY = {
 }
 
 #: Those of them whose functions say that they are from this module.
-_PRIVATE = frozenset(("_checks", "_further", "_recurrent", "_settings", "amp._state"))
+_PRIVATE = frozenset(("_checks", "_module_functions", "_recurrent", "_settings", "amp._state"))
 
 
 def __getattr__(name):

@@ -68,6 +68,10 @@ class _Finder:
     def find_spec(self, fullname, path=None, target=None):
         if self.tell and fullname == _SPAWN:
             return _spec_of_spawn(path)
+        if self.tell and fullname == "functorch":
+            from corten._torch_distribution import spec_of_functorch
+
+            return spec_of_functorch()
         if fullname.startswith(_THEIRS + "."):
             return _absent.find_module(fullname, path, target, _Source)
         if fullname.startswith(_OURS + "."):
@@ -79,6 +83,15 @@ class _Finder:
                 inside = found.submodule_search_locations is not None
                 return importlib.machinery.ModuleSpec(fullname, _Same(), is_package=inside)
         return None
+
+    def find_distributions(self, context=None):
+        """The metadata of ``torch``, which packages ask for its version, where no file has it."""
+        wanted = getattr(context, "name", None)
+        if not self.tell or (wanted is not None and wanted.lower() != _THEIRS):
+            return ()
+        from corten._torch_distribution import Unwritten
+
+        return (Unwritten(),)
 
 
 class _AsHere:

@@ -116,7 +116,7 @@ class CustomOpDef:
         return func
 
     def __call__(self, *args, **kwargs):
-        return _C._op_call(self._qualname, *args, **kwargs)
+        return self._opoverload(*args, **kwargs)
 
     def __repr__(self):
         return f"<CustomOpDef({self._qualname})>"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.machinery
 import importlib.metadata
 import os
 import shutil
@@ -91,6 +92,35 @@ def _files(home):
                           "Tag: py3-none-any\n",
         f"{_INFO}/top_level.txt": "functorch\ntorch\n",
     }
+
+
+class Unwritten(importlib.metadata.Distribution):
+    """The distribution in a process where no environment has it."""
+
+    def __init__(self):
+        self._home = Path(__file__).resolve().parent.parent
+        self._texts = _files(str(self._home))
+
+    def read_text(self, filename):
+        return self._texts.get(f"{_INFO}/{filename}")
+
+    def locate_file(self, path):
+        return self._home / path
+
+
+class _Functorch:
+    """Executes the package of transforms, which no environment has."""
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        exec(compile(_FUNCTORCH, "<functorch>", "exec"), module.__dict__)
+
+
+def spec_of_functorch():
+    """Where ``functorch`` comes from in such a process."""
+    return importlib.machinery.ModuleSpec("functorch", _Functorch(), origin="corten", is_package=True)
 
 
 def _record(files):

@@ -30,7 +30,22 @@ class Overload:
                 kwargs["out"] = kwargs.pop(self._outputs[0])
             elif kwargs.keys() >= set(self._outputs):
                 kwargs["out"] = tuple(kwargs.pop(name) for name in self._outputs)
-        return _C._op_call(self._qualified, *args, **kwargs)
+        result = _C._op_call(self._qualified, *args, **kwargs)
+        return result if self._results is None else self._results(result)
+
+    @functools.cached_property
+    def _results(self):
+        """How results become the dispatcher's: lists where the schema has a list, plain tuples where
+        it has several, None where it has none. Functions give tuples, with names for several."""
+        returned = self.schema.rpartition("-> ")[2]
+        if returned == "()":
+            return lambda result: None
+        if returned.startswith("("):
+            lists = [part.split()[0].endswith("]") for part in returned[1:-1].split(",")]
+            if not any(lists):
+                return tuple
+            return lambda result: tuple(list(x) if many else x for many, x in zip(lists, result))
+        return list if returned.endswith("]") else None
 
     @functools.cached_property
     def _outputs(self):
@@ -45,6 +60,11 @@ class Overload:
         return _C._op_schema(self._qualified)
 
     _schema = schema
+
+    @property
+    def _op(self):
+        """What the overload calls: itself, as there is nothing in between."""
+        return self
 
     @property
     def _overloadname(self):

@@ -253,10 +253,10 @@ def _read(f, file, options, map_location, mmap):
     if first[8:9] == b"{" or is_name and os.fsdecode(f).endswith(".safetensors"):
         return _read_safetensors(file, map_location)
     if mmap:
+        name = f"{f}, " if isinstance(f, str) else ""
         raise RuntimeError(
-            "mmap can only be used with files saved with "
-            "`torch.save(_use_new_zipfile_serialization=True), please torch.save your checkpoint "
-            "with this option in order to use mmap."
+            f"mmap can only be used with files saved with `torch.save({name}_use_new_zipfile_serialization=True), "
+            "please torch.save your checkpoint with this option in order to use mmap."
         )
     return _loading.read_legacy(file, options)
 

@@ -244,15 +244,20 @@ def namespace(module, ops, names=None, without=(), only=None):
         home = getattr(value, "__module__", None) or ""
         if isinstance(value, types.ModuleType):
             if value.__name__.startswith("corten"):
-                yield f"from {value.__name__.rpartition('.')[0]} import {value.__name__.rpartition('.')[2]} as {name}"
+                package, _, last = value.__name__.rpartition(".")
+                yield f"from {package} import {last} as {name}" if package else f"import {last} as {name}"
             elif value.__name__.startswith("torch."):
                 yield f"{name}: Any"
+            elif module.__name__ != "corten" and value.__name__ in sys.stdlib_module_names:
+                yield f"import {value.__name__} as {name}"
         elif isinstance(value, type):
             if home == "corten" and name in corten._LAZY:
                 home = f"corten.{corten._LAZY[name]}"
             if home.startswith("corten"):
                 home = "corten._C" if vars(_C).get(name) is value else home
                 yield f"from {home} import {value.__name__} as {name}"
+            elif home == "builtins" and name != value.__name__:
+                yield f"from builtins import {value.__name__} as {name}"
         elif isinstance(value, (_C.dtype, _C.layout, _C.memory_format, _C.qscheme)):
             yield f"from corten._C import {name} as {name}"
         elif name in FUNCTIONS:

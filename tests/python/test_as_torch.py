@@ -32,6 +32,35 @@ def command(*arguments, check=True):
 
 
 @unittest.skipUnless(torch.__name__ == "corten", "the package's own command")
+class OneProgram(unittest.TestCase):
+    """``corten run``, where no environment has the distribution."""
+
+    def test_metadata_and_functorch(self):
+        program = """
+        import importlib.metadata as m, importlib.util
+        print(m.version("torch"), m.distribution("torch").metadata["Name"], m.version("Torch"))
+        print(importlib.util.find_spec("torch").name, importlib.util.find_spec("functorch").name)
+        print([d.version for d in m.distributions() if d.metadata["Name"] == "torch"])
+        print("torch" in m.packages_distributions(), "functorch" in m.packages_distributions())
+        import functorch, torch
+        print(functorch.vmap is torch.func.vmap, functorch.__name__, functorch.__version__ == torch.__version__)
+        try:
+            m.version("torchabsent")
+        except m.PackageNotFoundError as error:
+            print(error.name)
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "program.py")
+            file.write_text(textwrap.dedent(program))
+            done = subprocess.run(
+                [sys.executable, "-m", "corten.run", str(file)],
+                env={**os.environ, "PYTHONPATH": HOME}, capture_output=True, text=True, timeout=300,
+            )
+        expected = ["2.15.0 torch 2.15.0", "torch functorch", "['2.15.0']", "True True", "True functorch True", "torchabsent"]
+        self.assertEqual(done.stdout.split("\n")[:-1], expected, done.stderr)
+
+
+@unittest.skipUnless(torch.__name__ == "corten", "the package's own command")
 class Environments(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

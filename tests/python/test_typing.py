@@ -50,7 +50,7 @@ class Stubs(unittest.TestCase):
         for node in ast.parse((self.package / path).read_text()).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 found.add(node.name)
-            elif isinstance(node, ast.ImportFrom):
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 found.update(alias.asname or alias.name for alias in node.names)
             elif isinstance(node, ast.AnnAssign):
                 found.add(node.target.id)

@@ -4,7 +4,7 @@
 //! What is left must be short. A literal length is, and one that is said to be a rank; others have a
 //! comment on their line or above it: `// Bounded: a pair for each argument.`
 
-/// Where the rule holds. `corten-gemm` allocates blocks whose sizes are constants; for `corten-spectral`
+/// Where the rule holds. `corten-gemm` allocates blocks of bounded sizes; for `corten-linalg`
 /// and other libraries the memory is asked for by those who call them (`check_memory`).
 const CHECKED: [&str; 8] = [
     "crates/corten-autograd/src",

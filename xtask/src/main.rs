@@ -5,9 +5,12 @@
 mod allocation;
 mod check;
 mod goldens;
+mod keys;
+mod layers;
 mod ops;
 mod show;
 mod tidy;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,6 +20,7 @@ cargo xtask check              format, clippy, tidy, registry tests, unit tests
 cargo xtask tidy               the rules of docs/STYLE.md that a program can check
 cargo xtask ops [family]       operators per family: forms, kinds, gradients, kernels per backend
 cargo xtask show <operator>    everything that is generated for an operator
+cargo xtask keys               writes ops/README.md, the table of the registry's keys
 cargo xtask goldens <python>   makes tests/goldens again with a Python that has PyTorch
 ";
 
@@ -32,6 +36,7 @@ fn main() -> ExitCode {
         ["ops"] => ops::run(None),
         ["ops", family] => ops::run(Some(family)),
         ["show", operator] => show::run(operator),
+        ["keys"] => keys::run(),
         ["goldens", python] => goldens::run(python),
         [] => {
             print!("{USAGE}");

@@ -1,6 +1,6 @@
 //! `tidy`: the rules of style that a program can check.
 
-use crate::{Outcome, allocation, root};
+use crate::{Outcome, allocation, keys, layers, root, words};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,8 @@ pub(crate) fn run() -> Outcome {
     files.sort();
     let mut complaints = Vec::new();
     let mut notes = Notes::default();
+    let banned = words::Banned::read();
+    let mut imports = layers::Imports::default();
     let mut totals: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for path in &files {
         let Ok(text) = std::fs::read_to_string(path) else { continue };
@@ -28,9 +30,13 @@ pub(crate) fn run() -> Outcome {
         let total = totals.entry(part).or_default();
         *total = (total.0 + 1, total.1 + lines);
         complaints.extend(file(&shown, &text, lines));
+        complaints.extend(banned.complaints(&shown, &text));
         notes.read(&shown, &text);
+        imports.read(&shown, &text);
     }
     complaints.extend(notes.complaints());
+    complaints.extend(keys::complaint());
+    complaints.extend(imports.complaints());
     for (part, (count, lines)) in &totals {
         println!("{part:36} {count:4} files {lines:7} lines");
     }
@@ -65,6 +71,9 @@ fn file(shown: &str, text: &str, lines: usize) -> Vec<String> {
     for (i, line) in text.lines().enumerate() {
         for complaint in line_complaints(shown, line) {
             complaints.push(format!("{shown}:{}: {complaint}", i + 1));
+        }
+        for word in words::banned(shown, line) {
+            complaints.push(format!("{shown}:{}: `{word}`: see docs/GLOSSARY.md", i + 1));
         }
     }
     complaints.extend(allocation::complaints(shown, text));

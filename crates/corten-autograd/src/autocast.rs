@@ -7,141 +7,13 @@
 use crate::{graph, view};
 use corten_core::tls::{self, ExcludeGuard};
 use corten_core::{DType, DispatchKey, KeySet, Result, grad_mode_enabled};
+use corten_ops::registry::Autocast;
 use corten_ops::{BoxedCall, IValue, Library, Stack, Tensor, op, registry};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Once;
 
 const KEY: DispatchKey = DispatchKey::AutocastCPU;
-
-/// Operators that get the short dtype.
-const LOWER: &[&str] = &[
-    "_addmm_activation",
-    "_convolution.deprecated",
-    "addbmm",
-    "addmm",
-    "baddbmm",
-    "bmm",
-    "conv1d",
-    "conv1d.padding",
-    "conv2d",
-    "conv2d.padding",
-    "conv3d",
-    "conv3d.padding",
-    "conv_tbc",
-    "conv_transpose1d",
-    "conv_transpose2d.input",
-    "conv_transpose3d.input",
-    "linalg_vecdot",
-    "linear",
-    "matmul",
-    "mm",
-    "prelu",
-    "scaled_dot_product_attention",
-];
-
-/// Operators that get the widest dtype among the short one and those of their arguments.
-const WIDEST: &[&str] = &["cat", "stack", "index_copy"];
-
-/// Operators that get float32.
-const SINGLE: &[&str] = &[
-    "_lu_with_info",
-    "adaptive_avg_pool3d",
-    "adaptive_max_pool3d",
-    "avg_pool3d",
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "cdist",
-    "cholesky_inverse",
-    "cholesky_solve",
-    "cosine_embedding_loss",
-    "cross_entropy_loss",
-    "ctc_loss.IntList",
-    "ctc_loss.Tensor",
-    "fft_fft",
-    "fft_fft2",
-    "fft_fftn",
-    "fft_hfft",
-    "fft_ifft",
-    "fft_ifft2",
-    "fft_ifftn",
-    "fft_ihfft",
-    "fft_irfft",
-    "fft_irfft2",
-    "fft_irfftn",
-    "fft_rfft",
-    "fft_rfft2",
-    "fft_rfftn",
-    "fractional_max_pool2d",
-    "fractional_max_pool3d",
-    "geqrf",
-    "grid_sampler",
-    "grid_sampler_2d",
-    "grid_sampler_3d",
-    "hinge_embedding_loss",
-    "huber_loss",
-    "inverse",
-    "kl_div",
-    "l1_loss",
-    "linalg_cholesky",
-    "linalg_cholesky_ex",
-    "linalg_cond",
-    "linalg_cond.p_str",
-    "linalg_eig",
-    "linalg_eigh",
-    "linalg_eigvals",
-    "linalg_eigvalsh",
-    "linalg_householder_product",
-    "linalg_inv",
-    "linalg_inv_ex",
-    "linalg_lstsq",
-    "linalg_matrix_rank",
-    "linalg_matrix_rank.atol_rtol_float",
-    "linalg_matrix_rank.atol_rtol_tensor",
-    "linalg_matrix_rank.tol_tensor",
-    "linalg_qr",
-    "linalg_solve",
-    "linalg_svd",
-    "linalg_svdvals",
-    "linalg_tensorinv",
-    "linalg_tensorsolve",
-    "lu_solve",
-    "margin_ranking_loss",
-    "max_pool3d",
-    "max_unpool2d",
-    "max_unpool3d",
-    "mse_loss",
-    "multi_margin_loss",
-    "multilabel_margin_loss",
-    "multilabel_margin_loss_forward",
-    "nanquantile",
-    "nanquantile.scalar",
-    "nll_loss",
-    "nll_loss2d",
-    "orgqr",
-    "ormqr",
-    "pinverse",
-    "poisson_nll_loss",
-    "polar",
-    "prod",
-    "prod.dim_int",
-    "quantile",
-    "quantile.scalar",
-    "reflection_pad1d",
-    "reflection_pad2d",
-    "replication_pad1d",
-    "replication_pad2d",
-    "replication_pad3d",
-    "smooth_l1_loss",
-    "soft_margin_loss",
-    "stft",
-    "stft.center",
-    "svd",
-    "trace",
-    "triangular_solve",
-    "triplet_margin_loss",
-    "view_as_complex",
-];
 
 /// The dtype that the arguments of a call are cast to.
 type Choose = fn(&Stack) -> DType;
@@ -224,17 +96,15 @@ fn register() -> Result<()> {
 
 fn register_all() -> Result<()> {
     let library = Library::new("aten");
-    let lists: [(&[&str], Choose); 3] =
-        [(LOWER, |_| dtype()), (SINGLE, |_| DType::Float32), (WIDEST, widest)];
-    for (names, choose) in lists {
-        for name in names {
-            if registry::find(&format!("aten::{name}")).is_none() {
-                continue;
-            }
-            let kernel =
-                move |call: &BoxedCall, stack: &mut Stack| cast_and_call(call, stack, choose);
-            library.implement(name, KEY, kernel)?.keep();
-        }
+    for op in registry::all() {
+        let Some(cast) = op.def().autocast else { continue };
+        let choose: Choose = match cast {
+            Autocast::Lower => |_| dtype(),
+            Autocast::Float32 => |_| DType::Float32,
+            Autocast::Widest => widest,
+        };
+        let kernel = move |call: &BoxedCall, stack: &mut Stack| cast_and_call(call, stack, choose);
+        library.implement(&op.def().qualified_name(), KEY, kernel)?.keep();
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What a backward function sees and returns.
 
 use crate::node::{Grads, Node, NodeRef, undefined_grads};
-use crate::slots::{ONE, Place};
+use crate::slots::{ONE, SlotLocation};
 use corten_core::{DType, Dims, Result, TensorOptions, bug};
 use corten_ops::Tensor;
 use corten_ops::{FromIValue, IValue};
@@ -88,13 +88,13 @@ impl<'a> Backward<'a> {
 
     /// Whether what a slot tells holds.
     pub fn flag(&self, slot: usize) -> bool {
-        self.node.places.of(slot) == Some(Place::One)
+        self.node.places.of(slot) == Some(SlotLocation::One)
     }
 
     fn raw(&self, slot: usize) -> Result<&'a IValue> {
         let found = match self.node.places.of(slot) {
-            Some(Place::Value(place)) => self.node.values.get(place),
-            Some(Place::One) => Some(&ONE),
+            Some(SlotLocation::Value(place)) => self.node.values.get(place),
+            Some(SlotLocation::One) => Some(&ONE),
             _ => None,
         };
         match found {

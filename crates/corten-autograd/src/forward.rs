@@ -1,6 +1,6 @@
 //! Forward mode: tangents that travel along with the values.
 
-use crate::ownership::Walk;
+use crate::ownership::OwnershipWalk;
 use crate::{Autograd, BackwardOptions, WeakNode, graph, meta};
 use corten_core::tls::{ExcludeGuard, IncludeGuard};
 use corten_core::{
@@ -63,7 +63,7 @@ pub(crate) struct Tangent {
 
 impl Tangent {
     /// Its owner was reached from all of its own.
-    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+    pub(crate) fn reach(&self, walk: &mut OwnershipWalk<'_>) {
         walk.tensor(&self.tensor);
     }
 }

@@ -15,7 +15,7 @@ pub fn is_differentiable_type(dtype: DType) -> bool {
 /// Whether operators on the tensor are recorded.
 #[inline]
 pub fn requires_grad(tensor: &TensorBase) -> bool {
-    if let Some(required) = tensor.of_brief_base(requires_grad) {
+    if let Some(required) = tensor.of_compact_base(requires_grad) {
         return required;
     }
     tensor.autograd_meta().is_some_and(AutogradMeta::requires_grad)
@@ -25,7 +25,7 @@ pub fn requires_grad(tensor: &TensorBase) -> bool {
 /// Whether the tensor is a view that needs no state to tell that it has no place in a graph.
 #[inline]
 fn is_view_without_graph(tensor: &TensorBase) -> bool {
-    tensor.of_brief_base(requires_grad) == Some(false)
+    tensor.of_compact_base(requires_grad) == Some(false)
 }
 
 /// Whether the tensor is no result of a recorded operator.

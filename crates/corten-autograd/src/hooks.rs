@@ -7,7 +7,7 @@
 use crate::forward::Tangent;
 use crate::meta;
 use crate::node::Grads;
-use crate::ownership::Walk;
+use crate::ownership::OwnershipWalk;
 use corten_core::{Result, TensorBase, WeakTensor};
 use corten_ops::Tensor;
 use std::any::Any;
@@ -78,7 +78,7 @@ impl<H: Clone + Send + 'static> HookList<H> {
     }
 
     /// One owner of the list was reached.
-    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+    pub(crate) fn reach(&self, walk: &mut OwnershipWalk<'_>) {
         if !walk.is_last(Arc::as_ptr(&self.0).addr(), Arc::strong_count(&self.0)) {
             return;
         }
@@ -151,7 +151,7 @@ pub(crate) struct NodeHooks {
 
 impl NodeHooks {
     /// The node was reached from all its owners.
-    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+    pub(crate) fn reach(&self, walk: &mut OwnershipWalk<'_>) {
         if let Ok(lists) = self.tensor.try_lock() {
             lists.iter().for_each(|(_, hooks)| hooks.reach(walk));
         }

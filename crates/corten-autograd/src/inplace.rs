@@ -4,7 +4,7 @@ use crate::backward::Backward;
 use crate::graph::{self, In};
 use crate::meta::{self, Meta};
 use crate::node::{Grads, InputMetadata, Node, NodeBody, NodeRef, undefined_grads};
-use crate::ownership::Walk;
+use crate::ownership::OwnershipWalk;
 use crate::view::{self, CreationMeta, ViewFn, ViewMeta};
 use corten_core::{DType, Dims, MemoryFormat, Result, bail, bug};
 use corten_ops::{Tensor, op};
@@ -196,7 +196,7 @@ impl NodeBody for CopySlices {
         self.function.release_variables();
     }
 
-    fn reach(&self, walk: &mut Walk<'_>) {
+    fn reach(&self, walk: &mut OwnershipWalk<'_>) {
         walk.node(&self.function);
     }
 

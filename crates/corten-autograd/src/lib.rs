@@ -12,11 +12,11 @@ pub mod backward;
 mod batched;
 mod checkpoint;
 pub mod engine;
-mod few;
 pub mod formulas;
 pub mod forward;
 pub mod function;
 pub mod functional;
+mod inline_vec;
 #[allow(
     missing_docs,
     clippy::all,

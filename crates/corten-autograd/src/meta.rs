@@ -3,7 +3,7 @@
 use crate::forward::Tangent;
 use crate::hooks::{HookList, PostAccumulateHook, TensorHook};
 use crate::node::{Edge, Node, NodeRef, WeakNode};
-use crate::ownership::Walk;
+use crate::ownership::OwnershipWalk;
 use crate::view::ViewMeta;
 use corten_core::{
     AutogradMeta, BriefCell, DType, Make, Result, TensorBase, Unshared, bug, make_boxed,
@@ -255,7 +255,7 @@ impl Meta {
     }
 
     /// The tensor was reached from all its owners.
-    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+    pub(crate) fn reach(&self, walk: &mut OwnershipWalk<'_>) {
         self.state.try_with(|state| {
             if let Some(grad) = &state.grad
                 && walk.is_last(Arc::as_ptr(grad).addr(), Arc::strong_count(grad))
@@ -347,10 +347,10 @@ impl Meta {
     }
 }
 
-/// The autograd state of a tensor where it says anything besides what a brief view is a view of.
+/// The autograd state of a tensor where it says anything besides what a compact view is a view of.
 #[inline]
 pub(crate) fn known(tensor: &TensorBase) -> Option<&Meta> {
-    if tensor.is_brief_view() { None } else { get(tensor) }
+    if tensor.is_compact_view() { None } else { get(tensor) }
 }
 
 /// The autograd state of a tensor, if it has any.

@@ -6,12 +6,12 @@
 
 use crate::accumulate::AccumulateGrad;
 use crate::backward::{Backward, Gradients};
-use crate::few::{Few, Sizes};
 use crate::forward::Tangent;
 use crate::hooks::{HookHandle, HookOwner, NodeHooks, NodePostHook, NodePreHook};
-use crate::ownership::Walk;
+use crate::inline_vec::{InlineVec, Sizes};
+use crate::ownership::OwnershipWalk;
 use crate::saved::{Saved, SavedVariable};
-use crate::slots::{ONE, Place, Places, SavedState};
+use crate::slots::{ONE, SavedLayout, SavedState, SlotLocation};
 use corten_core::tls::next_sequence_number;
 use corten_core::{DType, Device, Layout, Make, Ready, Result, Shared, Unshared, WeakShared, bug};
 use corten_ops::IValue;
@@ -64,7 +64,7 @@ pub trait NodeBody: Any + Send + Sync {
     }
 
     /// Tells a walk what the body owns: the node was reached from all its owners.
-    fn reach(&self, walk: &mut Walk<'_>) {
+    fn reach(&self, walk: &mut OwnershipWalk<'_>) {
         let _ = walk;
     }
 
@@ -165,7 +165,7 @@ impl InputMetadata {
     pub(crate) fn set_to(&mut self, tensor: &Tensor) {
         self.dtype = tensor.dtype();
         // Layout and device of a plain tensor are those that are there.
-        if !tensor.is_plain() {
+        if !tensor.is_dense_cpu() {
             (self.layout, self.device) = (tensor.layout(), tensor.device());
         }
         self.sizes.set_to_sizes_of(tensor);
@@ -183,7 +183,7 @@ impl InputMetadata {
 }
 
 /// The edges of a node: most have one or two, the layers of networks three.
-pub(crate) type Edges = Few<Edge, 3>;
+pub(crate) type Edges = InlineVec<Edge, 3>;
 /// A vertex of the backward graph.
 pub struct Node {
     pub(crate) body: Body,
@@ -192,9 +192,9 @@ pub struct Node {
     pub(crate) edges: Edges,
     /// The end of each differentiable argument's edges; none when every argument has one edge.
     pub(crate) ends: Option<Box<[u32]>>,
-    pub(crate) inputs: Few<InputMetadata, 1>,
-    pub(crate) values: Few<IValue, 1>,
-    pub(crate) places: Places,
+    pub(crate) inputs: InlineVec<InputMetadata, 1>,
+    pub(crate) values: InlineVec<IValue, 1>,
+    pub(crate) places: SavedLayout,
     pub(crate) saved: SavedState,
     pub(crate) hooks: OnceLock<Box<NodeHooks>>,
 }
@@ -247,11 +247,11 @@ impl Node {
             body,
             sequence_nr,
             topological_nr: 0,
-            edges: Few::default(),
+            edges: InlineVec::default(),
             ends: None,
-            inputs: Few::default(),
-            values: Few::default(),
-            places: Places::new(),
+            inputs: InlineVec::default(),
+            values: InlineVec::default(),
+            places: SavedLayout::new(),
             saved: SavedState::new(),
             hooks: OnceLock::new(),
         }
@@ -382,7 +382,7 @@ impl Node {
     }
 
     /// Tells a walk what the node owns.
-    pub(crate) fn reach_contents(&self, walk: &mut Walk<'_>) {
+    pub(crate) fn reach_contents(&self, walk: &mut OwnershipWalk<'_>) {
         for edge in &*self.edges {
             if let Some(next) = &edge.node {
                 walk.node(next);
@@ -503,8 +503,8 @@ impl Node {
 
     fn saved_at(&self, slot: usize) -> Result<Saved> {
         let found = match self.places.of(slot) {
-            Some(Place::Tensor(place)) => self.saved.get(place)?,
-            Some(Place::Nothing) => return Ok(Saved::default()),
+            Some(SlotLocation::Tensor(place)) => self.saved.get(place)?,
+            Some(SlotLocation::Nothing) => return Ok(Saved::default()),
             _ => None,
         };
         match found {
@@ -521,8 +521,8 @@ impl Node {
         let Some(def) = node.def() else { return Ok(None) };
         let Some(slot) = def.saved.iter().position(|&other| other == name) else { return Ok(None) };
         match node.places.of(slot) {
-            Some(Place::Value(place)) => return Ok(node.values.get(place).cloned()),
-            Some(Place::One) => return Ok(Some(ONE.clone())),
+            Some(SlotLocation::Value(place)) => return Ok(node.values.get(place).cloned()),
+            Some(SlotLocation::One) => return Ok(Some(ONE.clone())),
             _ => {}
         }
         Ok(Some(match node.saved_at(slot)? {

@@ -35,7 +35,7 @@ const MOST: u32 = 1024;
 const DEEPEST: u32 = 128;
 
 /// A walk from an object over all that it owns alone.
-pub struct Walk<'a> {
+pub struct OwnershipWalk<'a> {
     visitor: &'a mut dyn Visitor,
     /// How often something with several owners was come to.
     found: HashMap<usize, usize>,
@@ -43,7 +43,7 @@ pub struct Walk<'a> {
     depth: u32,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> OwnershipWalk<'a> {
     /// A walk that has not begun.
     pub fn new(visitor: &'a mut dyn Visitor) -> Self {
         Self { visitor, found: HashMap::new(), count: 0, depth: 0 }

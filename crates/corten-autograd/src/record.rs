@@ -213,7 +213,7 @@ fn differentiable_view(
     state: ThreadState,
 ) -> Result<Tensor> {
     let creation = view::creation_in(state, false);
-    if !recorded && view::make_brief_view(base, &mut result, creation) {
+    if !recorded && view::make_compact_view(base, &mut result, creation) {
         return Ok(result);
     }
     view::make_view(base, result, creation)

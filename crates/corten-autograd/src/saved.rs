@@ -7,7 +7,7 @@
 
 use crate::graph;
 use crate::node::{Node, NodeRef, WeakNode};
-use crate::ownership::Walk;
+use crate::ownership::OwnershipWalk;
 use crate::saved_hooks::{self, Packed, SavedTensorHooks};
 use corten_core::{DType, Error, Result, bail, bug, err};
 use corten_ops::Tensor;
@@ -22,7 +22,7 @@ pub(crate) enum Saved {
 
 impl Saved {
     /// Its node was reached from all its owners.
-    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+    pub(crate) fn reach(&self, walk: &mut OwnershipWalk<'_>) {
         match self {
             Self::One(variable) => variable.reach(walk),
             Self::List(list) => list.iter().for_each(|variable| variable.reach(walk)),
@@ -150,7 +150,7 @@ impl SavedVariable {
     }
 
     /// Its owner was reached from all of its own.
-    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+    pub(crate) fn reach(&self, walk: &mut OwnershipWalk<'_>) {
         if let Some(data) = &self.data {
             walk.tensor(data);
         }

@@ -1,7 +1,7 @@
 //! Hooks that decide how tensors are kept for the backward pass: offloading, compression,
 //! recomputation.
 
-use crate::ownership::Walk;
+use crate::ownership::OwnershipWalk;
 use corten_core::{GradModeGuard, Result, bail};
 use corten_ops::Tensor;
 use std::any::Any;
@@ -41,7 +41,7 @@ impl SavedTensorHooks {
     }
 
     /// One owner of the pair was reached.
-    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+    pub(crate) fn reach(&self, walk: &mut OwnershipWalk<'_>) {
         let address = Arc::as_ptr(&self.unpack).addr();
         if let Some(owner) = &self.owner
             && walk.is_last(address, Arc::strong_count(&self.unpack))

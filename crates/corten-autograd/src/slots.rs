@@ -1,7 +1,7 @@
 //! What a node saved: tensors behind a lock, since they may be freed while others read, and where
 //! each slot lies.
 
-use crate::few::Few;
+use crate::inline_vec::InlineVec;
 use crate::saved::Saved;
 use corten_core::Result;
 use corten_ops::IValue;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 /// The tensors and lists of tensors that a node saved.
-pub(crate) type SavedSlots = Few<Saved, 2>;
+pub(crate) type SavedSlots = InlineVec<Saved, 2>;
 
 /// The tensors a node saved.
 ///
@@ -25,7 +25,7 @@ pub(crate) struct SavedState {
 impl SavedState {
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        Self { slots: RwLock::new(Few::default()), released: AtomicBool::new(false) }
+        Self { slots: RwLock::new(InlineVec::default()), released: AtomicBool::new(false) }
     }
 
     pub(crate) fn slots_mut(&mut self) -> &mut SavedSlots {
@@ -55,7 +55,7 @@ impl SavedState {
         // Freed after the lock is gone: the last handle to a tensor may run foreign code.
         let slots = match self.slots.try_write() {
             Ok(mut slots) => std::mem::take(&mut *slots),
-            Err(_) => Few::default(),
+            Err(_) => InlineVec::default(),
         };
         drop(slots);
     }
@@ -74,7 +74,7 @@ impl SavedState {
 
 /// Where what a node saved lies: its slots number the tensors and the values together.
 #[derive(Clone, Copy)]
-pub(crate) struct Places {
+pub(crate) struct SavedLayout {
     count: u8,
     /// The slots of tensors and lists of tensors that were saved.
     tensors: u32,
@@ -83,12 +83,12 @@ pub(crate) struct Places {
     values: u32,
 }
 
-/// What a slot at [`Place::One`] holds.
+/// What a slot at [`SlotLocation::One`] holds.
 pub(crate) static ONE: IValue = IValue::Int(1);
 
 /// Where one slot lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SlotLocation {
     /// Among the tensors.
     Tensor(usize),
     /// Among the values.
@@ -99,7 +99,7 @@ pub(crate) enum Place {
     Nothing,
 }
 
-impl Places {
+impl SavedLayout {
     /// More slots than any operator has; the generator refuses a recipe that saves more.
     const MOST: usize = u32::BITS as usize;
 
@@ -142,17 +142,17 @@ impl Places {
     }
 
     /// Where slot `slot` lies; none if there is no such slot.
-    pub(crate) fn of(self, slot: usize) -> Option<Place> {
+    pub(crate) fn of(self, slot: usize) -> Option<SlotLocation> {
         if slot >= self.count().min(Self::MOST) {
             return None;
         }
         let bit = 1_u32 << slot;
         let before = |slots: u32| (slots & (bit - 1)).count_ones() as usize;
         Some(match (self.tensors & bit != 0, self.values & bit != 0) {
-            (true, true) => Place::One,
-            (true, false) => Place::Tensor(before(self.tensors & !self.values)),
-            (false, true) => Place::Value(before(self.values & !self.tensors)),
-            (false, false) => Place::Nothing,
+            (true, true) => SlotLocation::One,
+            (true, false) => SlotLocation::Tensor(before(self.tensors & !self.values)),
+            (false, true) => SlotLocation::Value(before(self.values & !self.tensors)),
+            (false, false) => SlotLocation::Nothing,
         })
     }
 }
@@ -163,19 +163,19 @@ mod tests {
 
     #[test]
     fn tensors_and_values_are_numbered_apart() {
-        let mut places = Places::new();
+        let mut places = SavedLayout::new();
         places.add_value();
         places.add_tensor();
         places.add_nothing();
         places.add_tensor();
         places.add_value();
-        let found: Vec<Option<Place>> = (0..6).map(|slot| places.of(slot)).collect();
+        let found: Vec<Option<SlotLocation>> = (0..6).map(|slot| places.of(slot)).collect();
         let expected = [
-            Some(Place::Value(0)),
-            Some(Place::Tensor(0)),
-            Some(Place::Nothing),
-            Some(Place::Tensor(1)),
-            Some(Place::Value(1)),
+            Some(SlotLocation::Value(0)),
+            Some(SlotLocation::Tensor(0)),
+            Some(SlotLocation::Nothing),
+            Some(SlotLocation::Tensor(1)),
+            Some(SlotLocation::Value(1)),
             None,
         ];
         assert_eq!(found, expected);
@@ -183,21 +183,26 @@ mod tests {
 
     #[test]
     fn what_takes_no_room_is_not_counted() {
-        let mut places = Places::new();
+        let mut places = SavedLayout::new();
         places.add_one();
         places.add_tensor();
         places.add_one();
         places.add_value();
-        let found: Vec<Option<Place>> = (0..4).map(|slot| places.of(slot)).collect();
-        let expected = [Place::One, Place::Tensor(0), Place::One, Place::Value(0)].map(Some);
+        let found: Vec<Option<SlotLocation>> = (0..4).map(|slot| places.of(slot)).collect();
+        let expected =
+            [SlotLocation::One, SlotLocation::Tensor(0), SlotLocation::One, SlotLocation::Value(0)]
+                .map(Some);
         assert_eq!(found, expected);
     }
 
     #[test]
     fn the_last_slot_that_can_be_numbered_is_found() {
-        let mut places = Places::new();
-        (0..Places::MOST).for_each(|_| places.add_tensor());
-        assert_eq!(places.of(Places::MOST - 1), Some(Place::Tensor(Places::MOST - 1)));
-        assert_eq!(places.of(Places::MOST), None);
+        let mut places = SavedLayout::new();
+        (0..SavedLayout::MOST).for_each(|_| places.add_tensor());
+        assert_eq!(
+            places.of(SavedLayout::MOST - 1),
+            Some(SlotLocation::Tensor(SavedLayout::MOST - 1))
+        );
+        assert_eq!(places.of(SavedLayout::MOST), None);
     }
 }

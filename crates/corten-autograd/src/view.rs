@@ -101,13 +101,13 @@ impl ViewMeta {
 
 /// The root that a tensor is a view of.
 pub fn base_of(tensor: &TensorBase) -> Option<Tensor> {
-    let brief = tensor.of_brief_base(TensorBase::clone).map(Tensor::from);
-    brief.or_else(|| meta::get(tensor)?.view().map(|view| view.base().clone()))
+    let compact = tensor.of_compact_base(TensorBase::clone).map(Tensor::from);
+    compact.or_else(|| meta::get(tensor)?.view().map(|view| view.base().clone()))
 }
 
 /// Whether the tensor is a differentiable view.
 pub fn is_view(tensor: &TensorBase) -> bool {
-    tensor.is_brief_view() || meta::get(tensor).is_some_and(|meta| meta.view().is_some())
+    tensor.is_compact_view() || meta::get(tensor).is_some_and(|meta| meta.view().is_some())
 }
 
 /// How the tensor became a view; `Default` also for tensors that are none.
@@ -159,10 +159,10 @@ pub(crate) fn make_view(
     Ok(result)
 }
 
-/// [`make_view`] for views that need no autograd state yet; see Note [Brief views]. Returns whether
+/// [`make_view`] for views that need no autograd state yet; see Note [Compact views]. Returns whether
 /// `result` is one.
 #[inline]
-pub(crate) fn make_brief_view(
+pub(crate) fn make_compact_view(
     source: &Tensor,
     result: &mut Tensor,
     creation: CreationMeta,
@@ -172,10 +172,10 @@ pub(crate) fn make_brief_view(
         && !result.is_inference()
         && keeps_elements(source, result)
         && meta::known(source).is_none_or(|meta| meta.view().is_none())
-        && result.base_mut().become_brief_view(source, unrecorded)
+        && result.base_mut().become_compact_view(source, unrecorded)
 }
 
-/// The autograd state of a brief view.
+/// The autograd state of a compact view.
 pub(crate) fn full_state(view: FullView) -> Box<dyn AutogradMeta> {
     let creation = if view.unrecorded { CreationMeta::NoGradMode } else { CreationMeta::Default };
     let (base, version) = (view.base.into(), view.version);

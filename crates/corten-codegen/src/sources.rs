@@ -19,7 +19,7 @@ pub struct Sources {
 /// The directory of the declarations, below the root of the repository.
 pub(crate) const OPS: &str = "ops";
 /// The source of the vocabulary of pointwise expressions.
-pub(crate) const EXPR: &str = "crates/corten-cpu/src/expr.rs";
+pub(crate) const EXPR: &str = "crates/corten-cpu/src/vec/expr.rs";
 /// The operators that the CPU declares not to have.
 pub(crate) const CPU_MISSING: &str = "crates/corten-cpu/missing.toml";
 /// The crate of the functions of gradient formulas.

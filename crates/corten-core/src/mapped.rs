@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 
 use crate::{DataPtr, Device, Error, Result, Storage, ensure, err};
-pub use segment::{Road, Segment, hold_after_fork, release_all};
+pub use segment::{Segment, Transport, hold_after_fork, release_all};
 use std::sync::Arc;
 
 mod segment;
@@ -133,7 +133,7 @@ impl Mapping {
     }
 
     /// The memory with a name. `message` says how the name came here, if a message was counted.
-    pub fn open_segment(path: &Path, message: Option<Road>) -> Result<Self> {
+    pub fn open_segment(path: &Path, message: Option<Transport>) -> Result<Self> {
         let context =
             |error| os_error(format!("unable to open shared memory {}", path.display()), error);
         let (segment, file, nbytes) = Segment::open(path, message).map_err(context)?;

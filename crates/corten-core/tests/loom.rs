@@ -22,16 +22,16 @@ mod sync {
     }
 }
 
-#[path = "../src/access/brief.rs"]
-mod brief;
 #[path = "../src/refcount/count.rs"]
 mod count;
 #[path = "../src/access/protocol.rs"]
 mod protocol;
+#[path = "../src/access/spinlock.rs"]
+mod spinlock;
 
-use brief::Turn;
 use count::{RefCount, Released, Upgrade};
 use protocol::{AccessState, COUNTED, Slots, WRITE, publish};
+use spinlock::SpinLock;
 
 /// An object whose contents are touched by every owner and whose deletion is recorded.
 struct Object {
@@ -396,9 +396,9 @@ fn loom_retired_storage_is_not_freed_under_a_reader() {
 #[test]
 fn loom_turns_exclude_each_other() {
     loom::model(|| {
-        let cell = Arc::new((Turn::default(), UnsafeCell::new(0_u32)));
+        let cell = Arc::new((SpinLock::default(), UnsafeCell::new(0_u32)));
         // Who waits tries again: two attempts stand for any number.
-        let add = |cell: &(Turn, UnsafeCell<u32>)| {
+        let add = |cell: &(SpinLock, UnsafeCell<u32>)| {
             let inside = (0..2).any(|_| cell.0.try_enter());
             if inside {
                 // SAFETY: one thread is inside; loom checks it.

@@ -35,7 +35,7 @@ fn is_dense_twin(sizes: &[i64], strides: &[i64]) -> bool {
     all.iter().copied().eq(0..all.len() as i64)
 }
 
-fn plain(sizes: &[i64], strides: &[i64], offset: i64) -> TensorBase {
+fn strided(sizes: &[i64], strides: &[i64], offset: i64) -> TensorBase {
     let storage = Storage::new(0, Device::CPU).unwrap();
     let keys = KeySet::of(&[DispatchKey::CPU]);
     TensorBase::new_with_storage(storage, DType::UInt8, keys, sizes, strides, offset).unwrap()
@@ -48,12 +48,12 @@ proptest! {
     fn contiguous_means_positions_in_order((sizes, strides) in geometry_of()) {
         let all = positions(&sizes, &strides, 0);
         let in_order = all.iter().copied().eq(0..all.len() as i64);
-        prop_assert_eq!(plain(&sizes, &strides, 0).is_contiguous(), in_order);
+        prop_assert_eq!(strided(&sizes, &strides, 0).is_contiguous(), in_order);
     }
 
     #[test]
     fn dense_means_a_block_without_sharing((sizes, strides) in geometry_of()) {
-        let t = plain(&sizes, &strides, 0);
+        let t = strided(&sizes, &strides, 0);
         // With no elements, or with negative strides, the flag is a statement about strides only.
         if !sizes.contains(&0) && strides.iter().zip(&sizes).all(|(&s, &n)| s >= 0 || n < 2) {
             prop_assert_eq!(t.is_non_overlapping_and_dense(), is_dense_twin(&sizes, &strides));
@@ -63,7 +63,7 @@ proptest! {
     #[test]
     fn contiguous_strides_are_contiguous(sizes in shape()) {
         let strides = contiguous_strides(&sizes).unwrap();
-        let t = plain(&sizes, &strides, 0);
+        let t = strided(&sizes, &strides, 0);
         prop_assert!(t.is_contiguous());
         prop_assert_eq!(t.sizes().to_vec(), sizes);
     }
@@ -164,7 +164,7 @@ proptest! {
         let count = all.len();
         all.sort_unstable();
         all.dedup();
-        match has_internal_overlap(&plain(&sizes, &strides, 0)) {
+        match has_internal_overlap(&strided(&sizes, &strides, 0)) {
             Overlap::No => prop_assert_eq!(all.len(), count),
             Overlap::Yes => prop_assert!(all.len() < count || count == 0),
             Overlap::TooHard => {}
@@ -173,7 +173,7 @@ proptest! {
 
     #[test]
     fn sizes_survive_any_sequence_of_shapes(shapes in vec(vec(0..3_i64, 0..9), 1..8)) {
-        let t = plain(&[0], &[1], 0);
+        let t = strided(&[0], &[1], 0);
         for sizes in shapes {
             let strides = contiguous_strides(&sizes).unwrap();
             t.set_sizes_and_strides(&sizes, &strides, None).unwrap();

@@ -598,7 +598,7 @@ fn mapped_files() {
 #[cfg(target_os = "linux")]
 #[test]
 fn segments_with_names() {
-    use corten_core::mapped::{Mapping, Road};
+    use corten_core::mapped::{Mapping, Transport};
     let path =
         std::path::PathBuf::from(format!("/dev/shm/corten-core-test-{}", std::process::id()));
     let t = counting(&[4]);
@@ -609,11 +609,12 @@ fn segments_with_names() {
     assert!(Mapping::new_segment(&path, 4).is_err(), "the name is taken");
 
     let segment = storage.segment().unwrap();
-    segment.announce(Road::Queue, &[std::process::id()]).unwrap();
+    segment.announce(Transport::Queue, &[std::process::id()]).unwrap();
     drop((t, storage));
     assert!(path.exists(), "a message with the name is on its way");
     drop(segment);
-    let other = Storage::from_mapping(Mapping::open_segment(&path, Some(Road::Queue)).unwrap());
+    let other =
+        Storage::from_mapping(Mapping::open_segment(&path, Some(Transport::Queue)).unwrap());
     assert_eq!(other.nbytes(), 16);
     drop(other);
     assert!(!path.exists(), "the last user removes the name");

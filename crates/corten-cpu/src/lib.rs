@@ -2,38 +2,19 @@
 //!
 //! `kernels/<family>.rs` holds the loops of each family of operators, under the names that
 //! `ops/<family>.toml` gives them. Pointwise operators given as expressions need no kernel of
-//! their own: see [`expr`]. [`vec`] has the vectors and their mathematics, `parallel` the threads.
+//! their own: see [`vec::expr`]. `pointwise`, `reduce`, `rows` and `copy` hold the loops that
+//! kernels share, [`vec`] the vectors and their mathematics, `gemm` the way into the products of matrices,
+//! `parallel` the threads.
 
-mod block;
-mod cascade;
-mod chunks;
-mod dense;
-pub mod expr;
-mod folds;
+mod copy;
 mod gemm;
 pub mod kernels;
-mod lines;
-mod loops;
-mod moments;
 pub mod parallel;
 pub mod pointwise;
-mod reduce_columns;
-mod reduce_loops;
-mod reduce_results;
-mod reduce_room;
-mod reduce_short;
-mod row_folds;
-mod row_loops;
-mod row_macros;
+mod reduce;
 mod rows;
-mod scratch;
-mod slabs;
 mod special;
-mod stage;
-mod strided;
-mod tiles;
 pub mod vec;
-mod vector_loop;
 
 #[allow(
     missing_docs,
@@ -48,9 +29,6 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
 
-use corten_core::DispatchKey;
-use corten_ops::op;
-
 /// Registers the kernels and the thread pool. Idempotent; the facade calls it before `main`.
 ///
 /// # Errors
@@ -61,15 +39,6 @@ pub fn init() -> corten_core::Result<()> {
     ONCE.call_once(|| {
         parallel::install();
         result = generated::register();
-        // A list without tensors names no backend.
-        op::CAT.implement(DispatchKey::Undefined, kernels::combine::cat);
-        op::MKLDNN_LINEAR.implement(DispatchKey::MkldnnCPU, kernels::opaque::linear);
-        // Everywhere else these are made of other operators.
-        op::LOGSUMEXP.implement(DispatchKey::CPU, kernels::softmax::logsumexp);
-        let with_logits = kernels::loss_pointwise::binary_cross_entropy_with_logits;
-        op::BINARY_CROSS_ENTROPY_WITH_LOGITS.implement(DispatchKey::CPU, with_logits);
-        let backward = kernels::loss_pointwise::binary_cross_entropy_backward;
-        op::BINARY_CROSS_ENTROPY_BACKWARD.implement(DispatchKey::CPU, backward);
     });
     result
 }

@@ -1,15 +1,15 @@
-//! Products of floats and of bytes beside what the processor can multiply at most:
-//! `cargo run --release -p corten-gemm --example roof`. With the argument `machine` it prints what the
-//! processor and its memory do at most, one `name value` per line, for `benches/roofline.py`.
+//! GEMM beside the roofline of the processor, for floats and int8: `cargo run --release -p corten-gemm
+//! --example roof`. With the argument `machine` it prints the peak rates of processor and memory, one
+//! `name value` per line, for `benches/roofline.py`.
 //!
-//! Samples of products and of bare multiplications alternate and are about as long, so that a slow
-//! moment of the machine hits both, and the best ones are compared.
+//! Samples of products and of bare multiplications alternate and take about as long, so that a slow
+//! moment of the machine affects both, and the best ones are compared.
 #![allow(clippy::print_stdout)]
 
 use corten_core::{DType, Reader, TensorBase, Writer};
 use corten_gemm::{
-    Bf16, Byte, F16, Instructions, NarrowFactor, Number, Start, View, Way, product,
-    product_of_bytes, product_of_narrow,
+    Accumulate, Bf16, F16, Int8, Isa, MixedPrecision, Number, Plan, View, gemm, gemm_int8,
+    gemm_mixed,
 };
 use std::hint::black_box;
 use std::num::Wrapping;
@@ -24,7 +24,7 @@ const OPERATIONS: usize = STEPS * 2 * 16 * 20;
 /// A sample repeats a product for about so many operations.
 const SAMPLE: usize = 40_000_000;
 
-/// Rows and columns of the result, depth, and which factors lie by columns.
+/// Rows and columns of the result, depth, and which operands are column-major.
 type Case = ([usize; 3], [bool; 2]);
 
 const CASES: [Case; 9] = [
@@ -39,8 +39,8 @@ const CASES: [Case; 9] = [
     ([64, 1024, 288], [false, false]),
 ];
 
-/// Products with few rows, whose second factor is read from memory or from a cache.
-const FEW_ROWS: [Case; 22] = [
+/// Skinny products, whose large operand is read from memory or from a cache.
+const SKINNY: [Case; 22] = [
     ([1, 512, 512], [false, true]),
     ([1, 512, 512], [false, false]),
     ([1, 2048, 2048], [false, true]),
@@ -65,8 +65,8 @@ const FEW_ROWS: [Case; 22] = [
     ([4, 16, 100_000], [true, false]),
 ];
 
-/// More products of bytes.
-const OF_BYTES: [Case; 11] = [
+/// More products of int8.
+const INT8: [Case; 11] = [
     ([32, 4096, 1024], [false, false]),
     ([32, 4096, 1024], [false, true]),
     ([4096, 32, 1024], [false, false]),
@@ -87,37 +87,37 @@ fn main() -> corten_core::Result<()> {
         return machine(level);
     }
     let wanted = |case: &&Case| format!("{case:?}").contains(&only);
-    println!("{level:?}: GFLOP/s, and the part of what multiplications alone reach");
-    for (shape, by_columns) in CASES.iter().filter(wanted) {
-        let single = run::<f32>(level, *shape, *by_columns, 1.0);
-        let double = run::<f64>(level, *shape, *by_columns, 0.5);
-        println!("{shape:?} by columns {by_columns:?}: f32 {single}, f64 {double}");
+    println!("{level:?}: GFLOP/s, and the share of the peak rate");
+    for (shape, column_major) in CASES.iter().filter(wanted) {
+        let single = run::<f32>(level, *shape, *column_major, 1.0);
+        let double = run::<f64>(level, *shape, *column_major, 0.5);
+        println!("{shape:?} column-major {column_major:?}: f32 {single}, f64 {double}");
     }
-    println!("of 16 bits");
-    for (shape, by_columns) in CASES.iter().chain(&FEW_ROWS).filter(wanted) {
-        let bf16 = run_narrow(level, *shape, *by_columns, Bf16(0x3f80), level);
-        let f16 = run_narrow(level, *shape, *by_columns, F16(0x3c00), Instructions::Avx512);
-        println!("{shape:?} by columns {by_columns:?}: bf16 {bf16:#}, f16 {f16:#}");
+    println!("16-bit floats");
+    for (shape, column_major) in CASES.iter().chain(&SKINNY).filter(wanted) {
+        let bf16 = run_mixed(level, *shape, *column_major, Bf16(0x3f80), level);
+        let f16 = run_mixed(level, *shape, *column_major, F16(0x3c00), Isa::Avx512);
+        println!("{shape:?} column-major {column_major:?}: bf16 {bf16:#}, f16 {f16:#}");
     }
-    println!("of bytes");
-    for (shape, by_columns) in CASES.iter().chain(&OF_BYTES).chain(&FEW_ROWS).filter(wanted) {
-        let signed = run_bytes(level, *shape, *by_columns, 1i8);
-        let unsigned = run_bytes(level, *shape, *by_columns, 1u8);
-        println!("{shape:?} by columns {by_columns:?}: i8 {signed:#}, u8 {unsigned:#}");
+    println!("int8");
+    for (shape, column_major) in CASES.iter().chain(&INT8).chain(&SKINNY).filter(wanted) {
+        let signed = run_int8(level, *shape, *column_major, 1i8);
+        let unsigned = run_int8(level, *shape, *column_major, 1u8);
+        println!("{shape:?} column-major {column_major:?}: i8 {signed:#}, u8 {unsigned:#}");
     }
-    println!("with the part of what reading the factors alone reaches");
-    for (shape, by_columns) in FEW_ROWS.iter().filter(wanted) {
-        let single = run::<f32>(level, *shape, *by_columns, 1.0);
-        let double = run::<f64>(level, *shape, *by_columns, 0.5);
-        println!("{shape:?} by columns {by_columns:?}: f32 {single:#}, f64 {double:#}");
+    println!("with the share of the read bandwidth");
+    for (shape, column_major) in SKINNY.iter().filter(wanted) {
+        let single = run::<f32>(level, *shape, *column_major, 1.0);
+        let double = run::<f64>(level, *shape, *column_major, 0.5);
+        println!("{shape:?} column-major {column_major:?}: f32 {single:#}, f64 {double:#}");
     }
     Ok(())
 }
 
 /// Billions per second: operations on `f32` and `bf16`, and bytes of sums of two arrays written to a
-/// third, by the bytes of all three. The arrays lie where tensors do, on huge pages.
-fn machine(level: Instructions) -> corten_core::Result<()> {
-    let singles = level.min(Instructions::Avx512);
+/// third, by the bytes of all three. The arrays are allocated as tensors are, on huge pages.
+fn machine(level: Isa) -> corten_core::Result<()> {
+    let singles = level.min(Isa::Avx512);
     println!("f32 {:.1}", best_rate(|| multiply(singles, STEPS)));
     println!("bf16 {:.1}", best_rate(|| multiply(level, STEPS)));
     for exponent in 14..=29 {
@@ -132,8 +132,8 @@ fn machine(level: Instructions) -> corten_core::Result<()> {
     Ok(())
 }
 
-/// How many billions are done per second, the best of some samples. These are a hundredth of a second
-/// long, as those of kernels are: the clock changes meanwhile.
+/// Billions per second, the best of some samples. These take a hundredth of a second, as those of
+/// kernels do, since the clock changes meanwhile.
 fn best_rate(mut work: impl FnMut() -> usize) -> f64 {
     work();
     let start = Instant::now();
@@ -144,14 +144,14 @@ fn best_rate(mut work: impl FnMut() -> usize) -> f64 {
 }
 
 /// Adds two arrays, and returns how many bytes that reads and writes.
-fn add(level: Instructions, c: &mut [f32], a: &[f32], b: &[f32]) -> usize {
+fn add(level: Isa, c: &mut [f32], a: &[f32], b: &[f32]) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        _ if level >= Instructions::Avx512 => unsafe { x86::add_avx512(c, a, b) },
+        _ if level >= Isa::Avx512 => unsafe { x86::add_avx512(c, a, b) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { x86::add_avx2(c, a, b) },
+        Isa::Avx2 => unsafe { x86::add_avx2(c, a, b) },
         _ => add_floats(c, a, b),
     }
     black_box(&c);
@@ -163,7 +163,7 @@ fn add_floats(c: &mut [f32], a: &[f32], b: &[f32]) {
     c.iter_mut().zip(a).zip(b).for_each(|((c, a), b)| *c = a + b);
 }
 
-/// The best samples of a product and of its roofs, per second.
+/// The best samples of a product and of its roofline, per second.
 #[derive(Default)]
 struct Best {
     operations: f64,
@@ -184,79 +184,75 @@ impl std::fmt::Display for Best {
     }
 }
 
-/// The best of the products, beside the best of the multiplications of `f32` times a part.
+/// The best of a product, beside a share of the peak rate of `f32` multiplications.
 fn run<E: Number + From<f32>>(
-    level: Instructions,
+    level: Isa,
     shape: [usize; 3],
-    by_columns: [bool; 2],
+    column_major: [bool; 2],
     part: f64,
 ) -> Best {
-    let level_of_roof = level.min(Instructions::Avx512);
+    let level_of_roof = level.min(Isa::Avx512);
     let roof = |times| part * sample(times, || multiply(level_of_roof, STEPS));
-    beside(
+    measure(
         level,
         shape,
-        by_columns,
+        column_major,
         (E::from(1.0), E::from(1.0), E::from(1.0)),
         roof,
-        |way, c, a, b| {
+        |plan, c, a, b| {
             // SAFETY: the matrices are dense, and the level was detected.
-            unsafe { product(way, level, c, a, b, E::from(1.0), Start::Nothing) }
+            unsafe { gemm(plan, level, c, a, b, E::from(1.0), Accumulate::Overwrite) }
         },
     )
 }
 
-/// The same for 16 bits, beside the best of the dot products where there are such.
-fn run_narrow<H: NarrowFactor<Wide = f32>>(
-    level: Instructions,
+/// The same for 16 bits, beside the peak rate of `bf16` dot products where there are such.
+fn run_mixed<H: MixedPrecision<Accum = f32>>(
+    level: Isa,
     shape: [usize; 3],
-    by_columns: [bool; 2],
+    column_major: [bool; 2],
     one: H,
-    most: Instructions,
+    most: Isa,
 ) -> Best {
     let roof = |times| sample(times, || multiply(level.min(most), STEPS));
-    beside(level, shape, by_columns, (one, one, one), roof, |way, c, a, b| {
+    measure(level, shape, column_major, (one, one, one), roof, |plan, c, a, b| {
         // SAFETY: the matrices are dense, and the level was detected.
-        unsafe { product_of_narrow(way, level, c, a, b, 1.0, None) }
+        unsafe { gemm_mixed(plan, level, c, a, b, 1.0, None) }
     })
 }
 
-/// The same for bytes, the second ones with signs, beside the best of the dot products of bytes.
-fn run_bytes<A: Byte>(
-    level: Instructions,
-    shape: [usize; 3],
-    by_columns: [bool; 2],
-    one: A,
-) -> Best {
-    let roof = |times| sample(times, || multiply_bytes(level, STEPS));
+/// The same for int8 with a signed `b`, beside the peak rate of int8 dot products.
+fn run_int8<A: Int8>(level: Isa, shape: [usize; 3], column_major: [bool; 2], one: A) -> Best {
+    let roof = |times| sample(times, || multiply_int8(level, STEPS));
     let ones = (Wrapping(1), one, 1i8);
-    beside(level, shape, by_columns, ones, roof, |way, c, a, b| {
+    measure(level, shape, column_major, ones, roof, |plan, c, a, b| {
         // SAFETY: the matrices are dense, and the level was detected.
-        unsafe { product_of_bytes(way, level, c, a, b) }
+        unsafe { gemm_int8(plan, level, c, a, b) }
     })
 }
 
-/// The best of products of matrices of ones, of the result's type and of the factors', beside the best
-/// of what bounds it.
-fn beside<C: Copy, A: Copy, B: Copy>(
-    level: Instructions,
+/// The best of a product of matrices of ones, beside the best of what bounds it.
+fn measure<C: Copy, A: Copy, B: Copy>(
+    level: Isa,
     [m, n, k]: [usize; 3],
-    by_columns: [bool; 2],
+    column_major: [bool; 2],
     (one, one_of_a, one_of_b): (C, A, B),
     roof: impl Fn(usize) -> f64,
-    product: impl Fn(Way, View<*mut C>, View<*const A>, View<*const B>),
+    gemm: impl Fn(Plan, View<*mut C>, View<*const A>, View<*const B>),
 ) -> Best {
     let (a, b) = (vec![one_of_a; m * k], vec![one_of_b; k * n]);
     let mut c = vec![one; m * n];
-    let strides = |by_columns, [rows, cols]: [usize; 2]| match by_columns {
+    let strides = |column_major, [rows, cols]: [usize; 2]| match column_major {
         true => [1, rows as isize],
         false => [cols as isize, 1],
     };
-    let a_view = View { data: a.as_ptr(), shape: [m, k], strides: strides(by_columns[0], [m, k]) };
-    let b_view = View { data: b.as_ptr(), shape: [k, n], strides: strides(by_columns[1], [k, n]) };
+    let a_view =
+        View { data: a.as_ptr(), shape: [m, k], strides: strides(column_major[0], [m, k]) };
+    let b_view =
+        View { data: b.as_ptr(), shape: [k, n], strides: strides(column_major[1], [k, n]) };
     let c_view = View { data: c.as_mut_ptr(), shape: [m, n], strides: [n as isize, 1] };
-    let way =
-        Way::of(a_view, View { data: b_view.data.cast(), shape: [k, n], strides: b_view.strides });
+    let plan =
+        Plan::of(a_view, View { data: b_view.data.cast(), shape: [k, n], strides: b_view.strides });
     let operations = 2 * m * n * k;
     let bytes = (m * k + k * n) * size_of::<A>();
     let times = (SAMPLE / operations).min(16 * SAMPLE / bytes / 4).max(1);
@@ -266,7 +262,7 @@ fn beside<C: Copy, A: Copy, B: Copy>(
         let per_second = sample(times, || read(level, &a) + read(level, &b));
         best.most_bytes = best.most_bytes.max(per_second);
         let per_second = sample(times, || {
-            product(way, c_view, a_view, b_view);
+            gemm(plan, c_view, a_view, b_view);
             operations
         });
         best.operations = best.operations.max(per_second);
@@ -275,29 +271,29 @@ fn beside<C: Copy, A: Copy, B: Copy>(
     best
 }
 
-/// How much is done per second by something that says how much it does.
+/// The rate of work that returns its amount.
 fn sample(times: usize, mut work: impl FnMut() -> usize) -> f64 {
     let start = Instant::now();
     let done: usize = (0..times).map(|_| work()).sum();
     done as f64 / start.elapsed().as_secs_f64()
 }
 
-/// Reads all elements, and returns how many bytes that were.
-fn read<E>(level: Instructions, from: &[E]) -> usize {
+/// Reads all elements, and returns their bytes.
+fn read<E>(level: Isa, from: &[E]) -> usize {
     // SAFETY: floats of a whole number of words.
     let words = unsafe { from.align_to::<u32>() }.1;
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        _ if level >= Instructions::Avx512 => unsafe { x86::read_avx512(words) },
+        _ if level >= Isa::Avx512 => unsafe { x86::read_avx512(words) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { x86::read_avx2(words) },
+        Isa::Avx2 => unsafe { x86::read_avx2(words) },
         _ => read_words(words),
     }
 }
 
-/// Adds up words, several registers at a time.
+/// Sums words, several vectors at a time.
 #[inline(always)]
 fn read_words(words: &[u32]) -> usize {
     let mut sums = [0u32; 128];
@@ -308,50 +304,49 @@ fn read_words(words: &[u32]) -> usize {
     size_of_val(words)
 }
 
-fn level() -> Instructions {
+fn level() -> Isa {
     #[cfg(target_arch = "x86_64")]
     {
         let all = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
         if all && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") {
-            let pairs = is_x86_feature_detected!("avx512bf16");
-            let quads = is_x86_feature_detected!("avx512vnni");
-            return match (quads, pairs) {
-                (true, true) if corten_gemm::has_amx() => Instructions::Amx,
-                (true, true) => Instructions::Avx512Bf16,
-                (true, false) => Instructions::Avx512Vnni,
-                _ => Instructions::Avx512,
+            let vnni2 = is_x86_feature_detected!("avx512bf16");
+            let vnni4 = is_x86_feature_detected!("avx512vnni");
+            return match (vnni4, vnni2) {
+                (true, true) if corten_gemm::has_amx() => Isa::Amx,
+                (true, true) => Isa::Avx512Bf16,
+                (true, false) => Isa::Avx512Vnni,
+                _ => Isa::Avx512,
             };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            return Instructions::Avx2;
+            return Isa::Avx2;
         }
     }
-    Instructions::Portable
+    Isa::Portable
 }
 
-/// Multiplies and adds in registers, and returns how many operations that were: on `f32`, or on
-/// pairs of `bf16`.
-fn multiply(level: Instructions, steps: usize) -> usize {
+/// Multiplies and adds in registers, and returns the number of operations: on `f32`, or on VNNI2.
+fn multiply(level: Isa, steps: usize) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        _ if level >= Instructions::Avx512Bf16 => unsafe { x86::pairs(steps) },
+        _ if level >= Isa::Avx512Bf16 => unsafe { x86::vnni2(steps) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 | Instructions::Avx512Vnni => unsafe { x86::avx512(steps) },
+        Isa::Avx512 | Isa::Avx512Vnni => unsafe { x86::avx512(steps) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { x86::avx2(steps) },
+        Isa::Avx2 => unsafe { x86::avx2(steps) },
         _ => portable(steps),
     }
 }
 
-/// [`multiply`] on quads of bytes, where there is an instruction for it.
-fn multiply_bytes(level: Instructions, steps: usize) -> usize {
+/// [`multiply`] on VNNI4, where there is an instruction for it.
+fn multiply_int8(level: Isa, steps: usize) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        _ if level >= Instructions::Avx512Vnni => unsafe { x86::quads(steps) },
+        _ if level >= Isa::Avx512Vnni => unsafe { x86::vnni4(steps) },
         _ => multiply(level, steps),
     }
 }
@@ -372,7 +367,7 @@ mod x86 {
     use std::arch::x86_64::*;
     use std::hint::black_box;
 
-    /// A chain of multiplications per name: more than are under way at a time.
+    /// A chain of multiplications per name: more than are in flight at a time.
     macro_rules! chains {
         ($steps:ident, $lanes:literal, $splat:ident, $fused:ident, [$($chain:ident),+]) => {
             chains!($steps, $lanes, $splat, $fused, $splat(0.001), [$($chain),+])
@@ -390,46 +385,46 @@ mod x86 {
 
     #[target_feature(enable = "avx512f")]
     fn ones(_: f32) -> __m512bh {
-        // SAFETY: registers of as many bits.
+        // SAFETY: vectors of the same size.
         unsafe { std::mem::transmute(_mm512_set1_epi32(0x3f80_3f80)) }
     }
 
     #[target_feature(enable = "avx512f,avx512bf16")]
-    fn add_pairs(sum: __m512, pairs: __m512bh, _: __m512bh) -> __m512 {
-        _mm512_dpbf16_ps(sum, pairs, pairs)
+    fn dpbf16(sum: __m512, vnni2: __m512bh, _: __m512bh) -> __m512 {
+        _mm512_dpbf16_ps(sum, vnni2, vnni2)
     }
 
     #[target_feature(enable = "avx512f,avx512bf16")]
-    pub(crate) fn pairs(steps: usize) -> usize {
+    pub(crate) fn vnni2(steps: usize) -> usize {
         let start = _mm512_set1_ps(0.0);
         chains!(
             steps,
             32,
             ones,
-            add_pairs,
+            dpbf16,
             start,
             [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
         )
     }
 
     #[target_feature(enable = "avx512f")]
-    fn bytes_of_one(_: f32) -> __m512i {
+    fn ones_of_bytes(_: f32) -> __m512i {
         _mm512_set1_epi8(1)
     }
 
     #[target_feature(enable = "avx512f,avx512vnni")]
-    fn add_quads(sum: __m512i, quads: __m512i, _: __m512i) -> __m512i {
-        _mm512_dpbusd_epi32(sum, quads, quads)
+    fn dpbusd(sum: __m512i, vnni4: __m512i, _: __m512i) -> __m512i {
+        _mm512_dpbusd_epi32(sum, vnni4, vnni4)
     }
 
     #[target_feature(enable = "avx512f,avx512vnni")]
-    pub(crate) fn quads(steps: usize) -> usize {
+    pub(crate) fn vnni4(steps: usize) -> usize {
         let start = _mm512_setzero_si512();
         chains!(
             steps,
             64,
-            bytes_of_one,
-            add_quads,
+            ones_of_bytes,
+            dpbusd,
             start,
             [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
         )

@@ -1,54 +1,39 @@
-//! Products of matrices: `c = beta * c + alpha * a @ b` at any strides, on one thread. Floats of 16
-//! bits are summed as `f32` and rounded once; integers wrap around, and those of 8 and 16 bits are
-//! summed as `i32`, which products of bytes may also be.
+//! GEMM, `c = beta * c + alpha * a @ b` at any strides, on one thread. 16-bit floats are accumulated in
+//! `f32` and rounded once; integers wrap around, and those of 8 and 16 bits are accumulated in `i32`,
+//! which results of int8 may also be.
 //!
-//! It knows nothing of tensors and depends on nothing, so that it is optimised also where what
-//! calls it is built for debugging.
+//! It is layered as BLIS is: `types`, `simd` (vectors of an instruction set), `pack` (packing),
+//! `kernel` (micro-kernels and GEMV kernels) and `driver` (the loops around them, and the choice of
+//! an algorithm). A layer knows those before it.
 //!
-//! Results do not depend on how a caller cuts a product into parts that it computes in the same
-//! [`Way`]: the order in which the terms of an element are added up is that of the way.
+//! It knows nothing of tensors and depends on nothing, so that it is optimised also where its callers
+//! are built for debugging.
+//!
+//! Results do not depend on how a caller partitions a product that it computes by one [`Plan`], which
+//! determines the order of summation.
 
-#[cfg(target_arch = "x86_64")]
-mod amx;
-#[cfg(target_arch = "x86_64")]
-mod amx_blocks;
-mod blocks;
-mod bytes;
-mod few;
-#[cfg(target_arch = "x86_64")]
-mod grouped;
-mod lying;
-mod made;
-mod moves;
-mod narrow;
-mod narrow_products;
-mod output;
+mod driver;
+mod kernel;
 mod pack;
-mod packed;
-#[cfg(target_arch = "x86_64")]
-mod pair;
-#[cfg(target_arch = "x86_64")]
-mod quad;
-mod register;
-mod scratch;
-mod tile;
-mod view;
-mod way;
-mod widen;
+mod simd;
+mod types;
 
+pub use driver::epilogue::BatchStride;
+pub use driver::gemm::{gemm, gemm_operands};
+pub use driver::int8::{Int8, gemm_int8};
+pub use driver::mixed_precision::{MixedPrecision, gemm_mixed};
+pub use driver::plan::{MAX_SKINNY, Plan, packs_aliasing_rows};
+pub use driver::prepacked::gemm_prepacked;
 #[cfg(target_arch = "x86_64")]
-pub use amx::has_amx;
-pub use blocks::{product, product_of_factors, product_of_packed};
-pub use bytes::{Byte, product_of_bytes};
-pub use narrow::{Bf16, F16, Narrow};
+pub use driver::prepacked_bf16::{PrepackedBf16, gemm_prepacked_bf16};
+pub use kernel::select::Number;
+pub use pack::operand::{ImplicitOperand, Operand, Segments};
+pub use pack::prepacked::PrepackedB;
+pub use types::accumulate::Accumulate;
+pub use types::cache::CacheSizes;
+pub use types::isa::Isa;
 #[cfg(target_arch = "x86_64")]
-pub use narrow_products::product_of_packed_pairs;
-pub use narrow_products::{NarrowFactor, product_of_narrow};
-pub use output::{Apart, Start};
-pub use pack::{CONFLICT, Columns, Factor, Pieces, SLACK, copies_rows_in_conflict};
-pub use packed::Packed;
-#[cfg(target_arch = "x86_64")]
-pub use packed::PackedPairs;
-pub use tile::{Instructions, Number};
-pub use view::{Source, View};
-pub use way::{FEW, Way};
+pub use types::isa::has_amx;
+pub use types::low_precision::{Bf16, F16, LowPrecision};
+pub use types::params::{L1_ALIAS_STRIDE, PACK_PADDING};
+pub use types::view::{MatrixRef, View};

@@ -1,12 +1,12 @@
-//! Products of integers beside their naive twin, at every level: all of them wrap around.
+//! Products of integers beside their naive twin, for every instruction set: all of them wrap around.
 
 mod common;
 
-use corten_gemm::{Instructions, NarrowFactor, Start, View, Way, product, product_of_narrow};
+use corten_gemm::{Accumulate, Isa, MixedPrecision, Plan, View, gemm, gemm_mixed};
 use std::num::Wrapping;
 
-fn levels() -> Vec<Instructions> {
-    common::levels_to(Instructions::Avx512Vnni)
+fn levels() -> Vec<Isa> {
+    common::levels_to(Isa::Avx512Vnni)
 }
 
 const SHAPES: [[usize; 3]; 9] = [
@@ -27,14 +27,14 @@ fn any(count: usize, seed: i64) -> Vec<i64> {
     (0..count as i64).map(|i| spread(i) ^ spread(i) >> 29).collect()
 }
 
-/// A matrix, by rows or by columns, and its strides.
-fn laid<E>(
+/// A row-major or column-major matrix, and its strides.
+fn with_layout<E>(
     values: &[i64],
     [rows, cols]: [usize; 2],
-    by_rows: bool,
+    row_major: bool,
     of: fn(i64) -> E,
 ) -> (Vec<E>, [isize; 2]) {
-    match by_rows {
+    match row_major {
         true => (values.iter().map(|&value| of(value)).collect(), [cols as isize, 1]),
         false => {
             let place = |i: usize| values[i % rows * cols + i / rows];
@@ -43,8 +43,8 @@ fn laid<E>(
     }
 }
 
-/// What a product is computed by: result, factors, and their scales.
-type Multiply<E> = fn(View<*mut E>, [View<*const E>; 2], Instructions, [i64; 2]);
+/// Computes a product: result, operands, and their scales.
+type Multiply<E> = fn(View<*mut E>, [View<*const E>; 2], Isa, [i64; 2]);
 
 fn check<E: Copy + PartialEq + std::fmt::Debug>(of: fn(i64) -> E, multiply: Multiply<E>) {
     for shape @ [m, n, k] in SHAPES {
@@ -56,66 +56,66 @@ fn check<E: Copy + PartialEq + std::fmt::Debug>(of: fn(i64) -> E, multiply: Mult
             let whole =
                 |i: usize| alpha.wrapping_mul(sum(i)).wrapping_add(old[i].wrapping_mul(beta));
             let wanted: Vec<i64> = (0..m * n).map(whole).collect();
-            for (instructions, orders) in
+            for (isa, layouts) in
                 levels().into_iter().flat_map(|level| (0..8).map(move |i| (level, i)))
             {
-                let (a, a_strides) = laid(&a, [m, k], orders & 1 == 0, of);
-                let (b, b_strides) = laid(&b, [k, n], orders & 2 == 0, of);
-                let (mut c, c_strides) = laid(&old, [m, n], orders & 4 == 0, of);
+                let (a, a_strides) = with_layout(&a, [m, k], layouts & 1 == 0, of);
+                let (b, b_strides) = with_layout(&b, [k, n], layouts & 2 == 0, of);
+                let (mut c, c_strides) = with_layout(&old, [m, n], layouts & 4 == 0, of);
                 let a = View { data: a.as_ptr(), shape: [m, k], strides: a_strides };
                 let b = View { data: b.as_ptr(), shape: [k, n], strides: b_strides };
                 let to = View { data: c.as_mut_ptr(), shape: [m, n], strides: c_strides };
-                multiply(to, [a, b], instructions, [alpha, beta]);
-                let wanted = laid(&wanted, [m, n], orders & 4 == 0, of).0;
-                assert_eq!(c, wanted, "{shape:?} {instructions:?} {orders} {alpha} {beta}");
+                multiply(to, [a, b], isa, [alpha, beta]);
+                let wanted = with_layout(&wanted, [m, n], layouts & 4 == 0, of).0;
+                assert_eq!(c, wanted, "{shape:?} {isa:?} {layouts} {alpha} {beta}");
             }
         }
     }
 }
 
-macro_rules! wide {
+macro_rules! integer_products {
     ($($function:ident of $integer:ty;)+) => {$(
         fn $function(
             c: View<*mut Wrapping<$integer>>,
             [a, b]: [View<*const Wrapping<$integer>>; 2],
-            instructions: Instructions,
+            isa: Isa,
             scales: [i64; 2],
         ) {
             let [alpha, beta] = scales.map(|scale| Wrapping(scale as $integer));
-            let start = if beta.0 == 0 { Start::Nothing } else { Start::Scaled(beta) };
+            let start = if beta.0 == 0 { Accumulate::Overwrite } else { Accumulate::Beta(beta) };
             // SAFETY: the matrices are apart from each other, and the processor has the
             // instructions.
-            unsafe { product(Way::of(a, b), instructions, c, a, b, alpha, start) };
+            unsafe { gemm(Plan::of(a, b), isa, c, a, b, alpha, start) };
         }
     )+};
 }
 
-wide! {
+integer_products! {
     wide32 of i32;
     wide64 of i64;
 }
 
-fn narrow<H: NarrowFactor<Wide = Wrapping<i32>>>(
+fn low_precision<H: MixedPrecision<Accum = Wrapping<i32>>>(
     c: View<*mut H>,
     [a, b]: [View<*const H>; 2],
-    instructions: Instructions,
+    isa: Isa,
     [alpha, beta]: [i64; 2],
 ) {
     let beta = (beta != 0).then_some(Wrapping(beta as i32));
     let alpha = Wrapping(alpha as i32);
     // SAFETY: as above.
-    unsafe { product_of_narrow(Way::of(a, b), instructions, c, a, b, alpha, beta) };
+    unsafe { gemm_mixed(Plan::of(a, b), isa, c, a, b, alpha, beta) };
 }
 
 #[test]
-fn wide_integers_wrap_around() {
+fn i32_and_i64_wrap_around() {
     check::<Wrapping<i32>>(|x| Wrapping(x as i32), wide32);
     check::<Wrapping<i64>>(Wrapping, wide64);
 }
 
 #[test]
-fn narrow_integers_wrap_around() {
-    check::<i8>(|x| x as i8, narrow);
-    check::<u8>(|x| x as u8, narrow);
-    check::<i16>(|x| x as i16, narrow);
+fn i8_u8_and_i16_wrap_around() {
+    check::<i8>(|x| x as i8, low_precision);
+    check::<u8>(|x| x as u8, low_precision);
+    check::<i16>(|x| x as i16, low_precision);
 }

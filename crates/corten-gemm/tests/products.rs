@@ -1,18 +1,18 @@
-//! Products beside their naive twin, at every level, shape and arrangement.
+//! Products beside their naive twin, for every instruction set, shape and layout.
 
 mod common;
 
 use corten_gemm::{
-    Apart, Columns, Factor, Instructions, Pieces, SLACK, Source, Start, View, Way, product,
-    product_of_factors,
+    Accumulate, BatchStride, ImplicitOperand, Isa, MatrixRef, Operand, PACK_PADDING, Plan,
+    Segments, View, gemm, gemm_operands,
 };
 use std::ops::Range;
 
-fn levels() -> Vec<Instructions> {
-    common::levels_to(Instructions::Avx512)
+fn levels() -> Vec<Isa> {
+    common::levels_to(Isa::Avx512)
 }
 
-/// A matrix with a memory of its own.
+/// A matrix with memory of its own.
 #[derive(Clone)]
 struct Matrix {
     data: Vec<f64>,
@@ -20,34 +20,38 @@ struct Matrix {
     strides: [isize; 2],
 }
 
-/// How the elements of a matrix lie.
+/// The layout of a matrix.
 #[derive(Clone, Copy, Debug)]
-enum Order {
-    Rows,
-    Columns,
-    /// Rows at a distance that makes their lines share places in a cache.
+enum Layout {
+    RowMajor,
+    ColMajor,
+    /// Rows that alias in a cache.
     FarRows,
-    /// Columns at such a distance.
+    /// Columns that alias in a cache.
     FarColumns,
-    /// Nothing side by side.
+    /// No contiguous elements.
     Spread,
-    /// Rows one after the other, the last one first.
+    /// Rows in reverse order.
     Backwards,
 }
 
-const ORDERS: [Order; 5] =
-    [Order::Rows, Order::Columns, Order::FarRows, Order::Spread, Order::Backwards];
+const LAYOUTS: [Layout; 5] =
+    [Layout::RowMajor, Layout::ColMajor, Layout::FarRows, Layout::Spread, Layout::Backwards];
 
 impl Matrix {
-    fn new([rows, cols]: [usize; 2], order: Order, element: impl Fn(usize, usize) -> f64) -> Self {
+    fn new(
+        [rows, cols]: [usize; 2],
+        layout: Layout,
+        element: impl Fn(usize, usize) -> f64,
+    ) -> Self {
         let (r, c) = (rows as isize, cols as isize);
-        let strides = match order {
-            Order::Rows => [c, 1],
-            Order::Columns => [1, r],
-            Order::FarRows => [cols.max(1).next_multiple_of(512) as isize, 1],
-            Order::FarColumns => [1, rows.max(1).next_multiple_of(512) as isize],
-            Order::Spread => [3 * c + 1, 3],
-            Order::Backwards => [-c, 1],
+        let strides = match layout {
+            Layout::RowMajor => [c, 1],
+            Layout::ColMajor => [1, r],
+            Layout::FarRows => [cols.max(1).next_multiple_of(512) as isize, 1],
+            Layout::FarColumns => [1, rows.max(1).next_multiple_of(512) as isize],
+            Layout::Spread => [3 * c + 1, 3],
+            Layout::Backwards => [-c, 1],
         };
         let reach = (r - 1).max(0) * strides[0].abs() + (c - 1).max(0) * strides[1].abs();
         let mut matrix =
@@ -90,49 +94,49 @@ fn number(row: usize, col: usize) -> f64 {
     ((row * 7 + col * 13) % 11) as f64 - 5.0
 }
 
-fn check(shape: [usize; 3], orders: [Order; 3], alpha: f64, beta: Option<f64>) {
-    check_way(None, shape, orders, alpha, beta);
-    check_way(Some(Way::TILES), shape, orders, alpha, beta);
+fn check(shape: [usize; 3], layouts: [Layout; 3], alpha: f64, beta: Option<f64>) {
+    check_plan(None, shape, layouts, alpha, beta);
+    check_plan(Some(Plan::BLOCKED), shape, layouts, alpha, beta);
 }
 
-/// The product in a way, or in that of its factors.
-fn check_way(
-    way: Option<Way>,
+/// The product by a plan, or by that of its operands.
+fn check_plan(
+    plan: Option<Plan>,
     [m, n, k]: [usize; 3],
-    orders: [Order; 3],
+    layouts: [Layout; 3],
     alpha: f64,
     beta: Option<f64>,
 ) {
-    let a = Matrix::new([m, k], orders[0], number);
-    let b = Matrix::new([k, n], orders[1], |row, col| number(col + 1, row));
+    let a = Matrix::new([m, k], layouts[0], number);
+    let b = Matrix::new([k, n], layouts[1], |row, col| number(col + 1, row));
     let before =
         Matrix::new(
             [m, n],
-            orders[2],
+            layouts[2],
             |row, col| {
                 if beta.is_some() { number(col, row) } else { f64::NAN }
             },
         );
-    let way = way.unwrap_or(Way::of(a.view(), b.view()));
+    let plan = plan.unwrap_or(Plan::of(a.view(), b.view()));
     for level in levels() {
         let mut c = before.clone();
         // SAFETY: the matrices lie in memories of their own, and the level was asked for.
         unsafe {
-            product(
-                way,
+            gemm(
+                plan,
                 level,
                 c.view_mut(),
                 a.view(),
                 b.view(),
                 alpha,
-                beta.map_or(Start::Nothing, Start::Scaled),
+                beta.map_or(Accumulate::Overwrite, Accumulate::Beta),
             )
         };
         for row in 0..m {
             for col in 0..n {
                 let sum: f64 = (0..k).map(|step| a.at(row, step) * b.at(step, col)).sum();
                 let old = beta.map_or(0.0, |beta| beta * before.at(row, col));
-                let case = format!("{level:?} {way:?} {m}x{n}x{k} {orders:?} at {row}, {col}");
+                let case = format!("{level:?} {plan:?} {m}x{n}x{k} {layouts:?} at {row}, {col}");
                 assert_eq!(c.at(row, col), old + alpha * sum, "{case}");
             }
         }
@@ -147,11 +151,11 @@ fn check_way(
 }
 
 #[test]
-fn products_equal_the_naive_ones_in_every_arrangement() {
+fn products_equal_the_naive_ones_in_every_layout() {
     for shape in [[1, 1, 1], [5, 3, 4], [14, 32, 2], [15, 33, 17], [30, 20, 330], [70, 9, 40]] {
-        for a in ORDERS {
-            for b in ORDERS {
-                for c in [Order::Rows, Order::Columns, Order::Spread] {
+        for a in LAYOUTS {
+            for b in LAYOUTS {
+                for c in [Layout::RowMajor, Layout::ColMajor, Layout::Spread] {
                     check(shape, [a, b, c], 1.0, None);
                 }
             }
@@ -162,27 +166,35 @@ fn products_equal_the_naive_ones_in_every_arrangement() {
 #[test]
 fn products_of_many_blocks_equal_the_naive_ones() {
     for shape in [[2, 1500, 5], [130, 40, 700], [250, 12, 12], [29, 65, 1000], [900, 24, 600]] {
-        for (a, b) in [(Order::Rows, Order::Rows), (Order::Columns, Order::FarRows)] {
-            check(shape, [a, b, Order::Rows], 2.0, Some(-1.0));
-            check(shape, [b, Order::Columns, Order::Columns], 1.0, Some(1.0));
+        for (a, b) in [(Layout::RowMajor, Layout::RowMajor), (Layout::ColMajor, Layout::FarRows)] {
+            check(shape, [a, b, Layout::RowMajor], 2.0, Some(-1.0));
+            check(shape, [b, Layout::ColMajor, Layout::ColMajor], 1.0, Some(1.0));
         }
-        check(shape, [Order::FarColumns, Order::Rows, Order::Rows], 1.0, None);
+        check(shape, [Layout::FarColumns, Layout::RowMajor, Layout::RowMajor], 1.0, None);
     }
 }
 
 #[test]
-fn products_do_not_depend_on_how_they_are_cut() {
+fn products_do_not_depend_on_partitions() {
     let fraction = |row: usize, col: usize| 1.0 / (1 + row * 31 + col) as f64;
-    let a = Matrix::new([61, 500], Order::Rows, fraction);
-    let b = Matrix::new([500, 47], Order::Columns, fraction);
+    let a = Matrix::new([61, 500], Layout::RowMajor, fraction);
+    let b = Matrix::new([500, 47], Layout::ColMajor, fraction);
     for level in levels() {
-        let mut whole = Matrix::new([61, 47], Order::Rows, |_, _| 0.0);
+        let mut whole = Matrix::new([61, 47], Layout::RowMajor, |_, _| 0.0);
         // SAFETY: as in `check`.
         unsafe {
-            product(Way::TILES, level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
+            gemm(
+                Plan::BLOCKED,
+                level,
+                whole.view_mut(),
+                a.view(),
+                b.view(),
+                1.0,
+                Accumulate::Overwrite,
+            )
         };
         for rows in [1, 7, 16, 40] {
-            let mut cut = Matrix::new([61, 47], Order::Rows, |_, _| 0.0);
+            let mut cut = Matrix::new([61, 47], Layout::RowMajor, |_, _| 0.0);
             for (start, count) in [(0, rows), (rows, 61 - rows)] {
                 let offset = |view_stride: isize| start as isize * view_stride;
                 let to = cut.view_mut();
@@ -198,7 +210,9 @@ fn products_do_not_depend_on_how_they_are_cut() {
                     ..from
                 };
                 // SAFETY: as in `check`.
-                unsafe { product(Way::TILES, level, to, from, b.view(), 1.0, Start::Nothing) };
+                unsafe {
+                    gemm(Plan::BLOCKED, level, to, from, b.view(), 1.0, Accumulate::Overwrite)
+                };
             }
             assert_eq!(whole.data, cut.data, "{level:?}, {rows} rows first");
         }
@@ -206,35 +220,35 @@ fn products_do_not_depend_on_how_they_are_cut() {
 }
 
 #[test]
-fn products_with_few_rows_or_columns_equal_the_naive_ones() {
-    for few in 1..=16 {
+fn skinny_products_equal_the_naive_ones() {
+    for skinny in 1..=16 {
         for [many, k] in [[1, 40], [70, 1], [301, 37], [23, 100]] {
-            let [a, b] = [Order::Rows, Order::Columns];
-            for orders in [[a, b, a], [a, a, b], [b, a, Order::Spread], [b, b, a]] {
-                check([few, many, k], orders, 1.0, None);
-                check([many, few, k], orders, 2.0, Some(-1.0));
+            let [a, b] = [Layout::RowMajor, Layout::ColMajor];
+            for layouts in [[a, b, a], [a, a, b], [b, a, Layout::Spread], [b, b, a]] {
+                check([skinny, many, k], layouts, 1.0, None);
+                check([many, skinny, k], layouts, 2.0, Some(-1.0));
             }
-            check([few, many, k], [Order::Backwards, Order::FarRows, a], 1.0, Some(2.0));
+            check([skinny, many, k], [Layout::Backwards, Layout::FarRows, a], 1.0, Some(2.0));
         }
     }
     // More columns than have their sums in a cache.
-    check([1, 5000, 9], [Order::Rows; 3], 1.0, Some(1.0));
+    check([1, 5000, 9], [Layout::RowMajor; 3], 1.0, Some(1.0));
 }
 
 #[test]
-fn products_with_few_rows_do_not_depend_on_how_they_are_cut() {
+fn skinny_products_do_not_depend_on_partitions() {
     let fraction = |row: usize, col: usize| 1.0 / (1 + row * 31 + col) as f64;
-    for order in [Order::Rows, Order::Columns] {
-        let a = Matrix::new([3, 333], Order::Rows, fraction);
-        let b = Matrix::new([333, 347], order, fraction);
-        let way = Way::of(a.view(), b.view());
-        assert_ne!(way, Way::TILES);
+    for layout in [Layout::RowMajor, Layout::ColMajor] {
+        let a = Matrix::new([3, 333], Layout::RowMajor, fraction);
+        let b = Matrix::new([333, 347], layout, fraction);
+        let plan = Plan::of(a.view(), b.view());
+        assert_ne!(plan, Plan::BLOCKED);
         for level in levels() {
-            let mut whole = Matrix::new([3, 347], Order::Rows, |_, _| 0.0);
+            let mut whole = Matrix::new([3, 347], Layout::RowMajor, |_, _| 0.0);
             let mut cut = whole.clone();
             // SAFETY: as in `check`.
             unsafe {
-                product(way, level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
+                gemm(plan, level, whole.view_mut(), a.view(), b.view(), 1.0, Accumulate::Overwrite)
             };
             for cols in [0..5, 5..69, 69..347] {
                 let part = |view: View<*const f64>| View {
@@ -246,37 +260,39 @@ fn products_with_few_rows_do_not_depend_on_how_they_are_cut() {
                 let data = to.data.wrapping_offset(cols.start as isize);
                 let to = View { data, shape: [3, cols.len()], ..to };
                 // SAFETY: as in `check`.
-                unsafe { product(way, level, to, a.view(), part(b.view()), 1.0, Start::Nothing) };
+                unsafe {
+                    gemm(plan, level, to, a.view(), part(b.view()), 1.0, Accumulate::Overwrite)
+                };
             }
-            assert_eq!(whole.data, cut.data, "{level:?} {order:?}");
+            assert_eq!(whole.data, cut.data, "{level:?} {layout:?}");
         }
     }
 }
 
 #[test]
-fn what_is_no_number_reaches_its_own_sums_only() {
-    for few in [1, 3, 9] {
-        for order in [Order::Rows, Order::Columns] {
-            let a = Matrix::new([few, 21], Order::Rows, |_, _| 1.0);
-            let mut b = Matrix::new([21, 300], order, |_, _| 1.0);
+fn nan_reaches_its_own_sums_only() {
+    for skinny in [1, 3, 9] {
+        for layout in [Layout::RowMajor, Layout::ColMajor] {
+            let a = Matrix::new([skinny, 21], Layout::RowMajor, |_, _| 1.0);
+            let mut b = Matrix::new([21, 300], layout, |_, _| 1.0);
             let place = b.place(20, 299);
             b.data[place] = f64::INFINITY;
             let place = b.place(3, 7);
             b.data[place] = f64::NAN;
             for level in levels() {
-                let mut c = Matrix::new([few, 300], Order::Rows, |_, _| f64::NAN);
-                let way = Way::of(a.view(), b.view());
+                let mut c = Matrix::new([skinny, 300], Layout::RowMajor, |_, _| f64::NAN);
+                let plan = Plan::of(a.view(), b.view());
                 // SAFETY: as in `check`.
                 unsafe {
-                    product(way, level, c.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
+                    gemm(plan, level, c.view_mut(), a.view(), b.view(), 1.0, Accumulate::Overwrite)
                 };
-                for row in 0..few {
+                for row in 0..skinny {
                     for col in 0..300 {
                         let sum = c.at(row, col);
                         match col {
                             299 => assert_eq!(sum, f64::INFINITY),
                             7 => assert!(sum.is_nan()),
-                            _ => assert_eq!(sum, 21.0, "{level:?} {order:?} at {row}, {col}"),
+                            _ => assert_eq!(sum, 21.0, "{level:?} {layout:?} at {row}, {col}"),
                         }
                     }
                 }
@@ -286,32 +302,32 @@ fn what_is_no_number_reaches_its_own_sums_only() {
 }
 
 #[test]
-fn shapes_that_do_not_fit_are_refused() {
-    let a = Matrix::new([2, 3], Order::Rows, number);
-    let mut c = Matrix::new([2, 2], Order::Rows, number);
+fn shapes_that_do_not_match_are_refused() {
+    let a = Matrix::new([2, 3], Layout::RowMajor, number);
+    let mut c = Matrix::new([2, 2], Layout::RowMajor, number);
     let wrong = std::panic::catch_unwind(move || {
         // SAFETY: refused before anything is read.
         unsafe {
-            product(
-                Way::TILES,
-                Instructions::Portable,
+            gemm(
+                Plan::BLOCKED,
+                Isa::Portable,
                 c.view_mut(),
                 a.view(),
                 a.view(),
                 1.0,
-                Start::Nothing,
+                Accumulate::Overwrite,
             )
         };
     });
     assert!(wrong.is_err());
 }
 
-/// A factor that fills what it may with something else.
-struct Made<'a>(&'a Matrix);
+/// An implicit operand that fills its padding with something else.
+struct Generated<'a>(&'a Matrix);
 
-impl Columns<f64> for Made<'_> {
-    fn fill(&self, depth: Range<usize>, cols: Range<usize>, to: &mut [f64], width: usize) {
-        to[..depth.len() * width + SLACK].fill(f64::NAN);
+impl ImplicitOperand<f64> for Generated<'_> {
+    fn pack(&self, depth: Range<usize>, cols: Range<usize>, to: &mut [f64], width: usize) {
+        to[..depth.len() * width + PACK_PADDING].fill(f64::NAN);
         for (line, row) in to.chunks_exact_mut(width).zip(depth) {
             line.iter_mut().zip(cols.clone()).for_each(|(to, col)| *to = self.0.at(row, col));
         }
@@ -319,45 +335,45 @@ impl Columns<f64> for Made<'_> {
 }
 
 #[test]
-fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_values() {
+fn implicit_operands_and_biases_equal_matrices() {
     let values: Vec<f64> = (0..700).map(|i| f64::from(i % 13)).collect();
     for [m, n, k] in [[1, 1, 1], [5, 70, 3], [13, 200, 450], [700, 130, 20], [2000, 33, 200]] {
-        let a = Matrix::new([m, k], Order::Rows, number);
-        let b = Matrix::new([k, n], Order::Rows, |row, col| number(col, row));
+        let a = Matrix::new([m, k], Layout::RowMajor, number);
+        let b = Matrix::new([k, n], Layout::RowMajor, |row, col| number(col, row));
         let values = &values.repeat(3)[..m.max(n)];
-        let per_row = Start::PerRow(values.as_ptr());
-        let per_column = Start::PerColumn(values.as_ptr());
+        let per_row = Accumulate::RowBias(values.as_ptr());
+        let per_column = Accumulate::ColumnBias(values.as_ptr());
         for level in levels() {
-            for order in [Order::Rows, Order::Columns, Order::Spread] {
-                let mut plain = Matrix::new([m, n], order, |_, _| f64::NAN);
+            for layout in [Layout::RowMajor, Layout::ColMajor, Layout::Spread] {
+                let mut plain = Matrix::new([m, n], layout, |_, _| f64::NAN);
                 let mut made = [plain.clone(), plain.clone(), plain.clone(), plain.clone()];
-                let [alone, row, col, turned] = &mut made;
+                let [alone, row, col, transposed] = &mut made;
                 // SAFETY: as in `check`; there is a value for every row and column.
                 unsafe {
-                    product(
-                        Way::TILES,
+                    gemm(
+                        Plan::BLOCKED,
                         level,
                         plain.view_mut(),
                         a.view(),
                         b.view(),
                         1.0,
-                        Start::Nothing,
+                        Accumulate::Overwrite,
                     );
-                    let (a_made, b_made) = (Made(&a), Made(&b));
-                    let [a_made, b_made] = [Factor::Made(&a_made), Factor::Made(&b_made)];
-                    let a_there = Factor::Matrix(Source::new(a.view()));
-                    let b_there = Factor::Matrix(Source::new(b.view()));
-                    let start = Start::Nothing;
+                    let (a_made, b_made) = (Generated(&a), Generated(&b));
+                    let [a_made, b_made] = [Operand::Implicit(&a_made), Operand::Implicit(&b_made)];
+                    let a_there = Operand::Matrix(MatrixRef::new(a.view()));
+                    let b_there = Operand::Matrix(MatrixRef::new(b.view()));
+                    let start = Accumulate::Overwrite;
                     let result = (alone.view_mut(), None);
-                    product_of_factors(level, result, k, [a_there, b_made], start);
+                    gemm_operands(level, result, k, [a_there, b_made], start);
                     let result = (row.view_mut(), None);
-                    product_of_factors(level, result, k, [a_made, b_there], per_row);
+                    gemm_operands(level, result, k, [a_made, b_there], per_row);
                     let result = (col.view_mut(), None);
-                    product_of_factors(level, result, k, [a_made, b_made], per_column);
-                    product(
-                        Way::TILES,
+                    gemm_operands(level, result, k, [a_made, b_made], per_column);
+                    gemm(
+                        Plan::BLOCKED,
                         level,
-                        turned.view_mut(),
+                        transposed.view_mut(),
                         a.view(),
                         b.view(),
                         1.0,
@@ -367,11 +383,11 @@ fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_va
                 for i in 0..m {
                     for j in 0..n {
                         let sum = plain.at(i, j);
-                        let case = format!("{level:?} {m}x{n}x{k} {order:?} at {i}, {j}");
+                        let case = format!("{level:?} {m}x{n}x{k} {layout:?} at {i}, {j}");
                         assert_eq!(alone.at(i, j), sum, "{case}");
                         assert_eq!(row.at(i, j), values[i] + sum, "{case}");
                         assert_eq!(col.at(i, j), values[j] + sum, "{case}");
-                        assert_eq!(turned.at(i, j), values[j] + sum, "{case}");
+                        assert_eq!(transposed.at(i, j), values[j] + sum, "{case}");
                     }
                 }
             }
@@ -379,23 +395,23 @@ fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_va
     }
 }
 
-/// Factors that tiles read as they lie, up to where the second one is copied.
+/// Operands that are not packed, up to where `b` is.
 #[test]
-fn small_products_of_whole_registers_equal_the_naive_ones_from_every_start() {
+fn unpacked_products_equal_the_naive_ones_for_every_accumulation() {
     let values: Vec<f64> = (0..128).map(|i| f64::from(i % 7)).collect();
     for m in [1, 2, 6, 7, 32, 48, 49, 70] {
         for [n, k] in [[4, 3], [16, 16], [24, 40], [32, 33], [64, 64], [128, 30], [96, 520]] {
-            let a = Matrix::new([m, k], Order::Rows, number);
-            let b = Matrix::new([k, n], Order::Rows, |row, col| number(col, row));
-            let before = Matrix::new([m, n], Order::Rows, |row, col| number(col, row));
+            let a = Matrix::new([m, k], Layout::RowMajor, number);
+            let b = Matrix::new([k, n], Layout::RowMajor, |row, col| number(col, row));
+            let before = Matrix::new([m, n], Layout::RowMajor, |row, col| number(col, row));
             for level in levels() {
                 let (per_row, per_column) = (values.as_ptr(), values.as_ptr());
                 for (index, start) in [
-                    Start::Nothing,
-                    Start::Scaled(1.0),
-                    Start::Scaled(-2.0),
-                    Start::PerRow(per_row),
-                    Start::PerColumn(per_column),
+                    Accumulate::Overwrite,
+                    Accumulate::Beta(1.0),
+                    Accumulate::Beta(-2.0),
+                    Accumulate::RowBias(per_row),
+                    Accumulate::ColumnBias(per_column),
                 ]
                 .into_iter()
                 .enumerate()
@@ -403,7 +419,7 @@ fn small_products_of_whole_registers_equal_the_naive_ones_from_every_start() {
                     let mut c = before.clone();
                     // SAFETY: as in `check`; there is a value for every row and column.
                     unsafe {
-                        product(Way::TILES, level, c.view_mut(), a.view(), b.view(), 1.0, start);
+                        gemm(Plan::BLOCKED, level, c.view_mut(), a.view(), b.view(), 1.0, start);
                     }
                     for i in 0..m {
                         for j in 0..n {
@@ -421,32 +437,32 @@ fn small_products_of_whole_registers_equal_the_naive_ones_from_every_start() {
 }
 
 #[test]
-fn the_columns_of_a_result_may_lie_in_several_matrices() {
+fn a_result_may_have_a_batch_stride() {
     let values: Vec<f64> = (0..400).map(f64::from).collect();
     for [m, columns, count, k] in
         [[1, 1, 3, 2], [7, 49, 5, 600], [200, 16, 9, 1030], [9, 130, 2, 5]]
     {
-        let a = Matrix::new([m, k], Order::Rows, number);
-        let b = Matrix::new([k, count * columns], Order::Rows, |row, col| number(col, row));
-        let starts = [
-            Start::Nothing,
-            Start::Scaled(1.0),
-            Start::PerRow(values.as_ptr()),
-            Start::PerColumn(values.as_ptr()),
+        let a = Matrix::new([m, k], Layout::RowMajor, number);
+        let b = Matrix::new([k, count * columns], Layout::RowMajor, |row, col| number(col, row));
+        let compensation = [
+            Accumulate::Overwrite,
+            Accumulate::Beta(1.0),
+            Accumulate::RowBias(values.as_ptr()),
+            Accumulate::ColumnBias(values.as_ptr()),
         ];
-        for (level, turned) in
+        for (level, transposed) in
             levels().into_iter().flat_map(|level| [(level, false), (level, true)])
         {
-            for (case, start) in starts.into_iter().enumerate() {
+            for (case, start) in compensation.into_iter().enumerate() {
                 let mut made = vec![if case == 0 { f64::NAN } else { 2.0 }; m * columns * count];
-                let strides = if turned { [1, m as isize] } else { [columns as isize, 1] };
+                let strides = if transposed { [1, m as isize] } else { [columns as isize, 1] };
                 let c = View { data: made.as_mut_ptr(), shape: [m, count * columns], strides };
-                let apart = Apart { columns, distance: (m * columns) as isize };
+                let batch_stride = BatchStride { columns, distance: (m * columns) as isize };
                 // SAFETY: as in `check`; there is a value for every row and column.
                 unsafe {
                     let factors =
-                        [a.view(), b.view()].map(|view| Factor::Matrix(Source::new(view)));
-                    product_of_factors(level, (c, Some(apart)), k, factors, start);
+                        [a.view(), b.view()].map(|view| Operand::Matrix(MatrixRef::new(view)));
+                    gemm_operands(level, (c, Some(batch_stride)), k, factors, start);
                 }
                 for (i, j) in (0..m).flat_map(|i| (0..count * columns).map(move |j| (i, j))) {
                     let sum: f64 = (0..k).map(|step| a.at(i, step) * b.at(step, j)).sum();
@@ -462,14 +478,14 @@ fn the_columns_of_a_result_may_lie_in_several_matrices() {
 }
 
 #[test]
-fn single_precision_has_tiles_of_its_own() {
+fn f32_has_micro_kernels_of_its_own() {
     let element = |i: usize| (i % 9) as f32 - 4.0;
     for [m, n, k] in [[1, 17, 3], [7, 100, 40], [64, 65, 200], [100, 129, 33], [6, 16, 1]] {
         let (a, b): (Vec<f32>, Vec<f32>) =
             ((0..m * k).map(element).collect(), (0..k * n).map(element).collect());
         let [mk, kn] = [[m as isize, k as isize], [k as isize, n as isize]];
         for [turn_a, turn_b, turn_c] in [[false; 3], [true, false, false], [false, true, true]] {
-            let strides = |turned: bool, [rows, cols]: [isize; 2]| match turned {
+            let strides = |transposed: bool, [rows, cols]: [isize; 2]| match transposed {
                 true => [1, rows],
                 false => [cols, 1],
             };
@@ -481,9 +497,9 @@ fn single_precision_has_tiles_of_its_own() {
             for level in levels() {
                 let mut c = vec![f32::NAN; m * n];
                 let view = View { data: c.as_mut_ptr(), shape: [m, n], strides: c_strides };
-                let way = Way::of(a_view, b_view);
+                let plan = Plan::of(a_view, b_view);
                 // SAFETY: the matrices are dense and the level was asked for.
-                unsafe { product(way, level, view, a_view, b_view, 2.0, Start::Nothing) };
+                unsafe { gemm(plan, level, view, a_view, b_view, 2.0, Accumulate::Overwrite) };
                 for i in 0..m {
                     for j in 0..n {
                         let term =
@@ -498,8 +514,8 @@ fn single_precision_has_tiles_of_its_own() {
 }
 
 #[test]
-fn factors_in_pieces_are_those_that_are_put_together() {
-    // Rows, their distance, pieces, their distance, the elements of a piece, and columns.
+fn segmented_operands_equal_matrices() {
+    // Rows, their distance, segments, their distance, the elements of a segment, and columns.
     let cases = [
         [1, 1, 1, 0, 1, 1],
         [13, 6, 7, 700, 21, 64],
@@ -508,22 +524,24 @@ fn factors_in_pieces_are_those_that_are_put_together() {
         [9, 0, 2, 0, 5, 33],
         [8, 3, 2, 280_000, 280_000, 2],
     ];
-    for [m, apart, count, distance, len, n] in cases {
-        let data: Vec<f64> = (0..(m - 1) * apart + (count - 1) * distance + len)
+    for [m, batch_stride, count, distance, len, n] in cases {
+        let data: Vec<f64> = (0..(m - 1) * batch_stride + (count - 1) * distance + len)
             .map(|place| number(place, place / 7))
             .collect();
-        let element = |row: usize, col: usize| data[row * apart + col / len * distance + col % len];
-        let b = Matrix::new([count * len, n], Order::Rows, number);
+        let element =
+            |row: usize, col: usize| data[row * batch_stride + col / len * distance + col % len];
+        let b = Matrix::new([count * len, n], Layout::RowMajor, number);
         for level in levels() {
-            let mut c = Matrix::new([m, n], Order::Rows, |_, _| f64::NAN);
-            let first = View { data: data.as_ptr(), shape: [m, len], strides: [apart as isize, 1] };
-            // SAFETY: all pieces, the matrices and their memories are there, and the level was asked
-            // for.
+            let mut c = Matrix::new([m, n], Layout::RowMajor, |_, _| f64::NAN);
+            let first =
+                View { data: data.as_ptr(), shape: [m, len], strides: [batch_stride as isize, 1] };
+            // SAFETY: all segments and matrices are in memory, and the instruction set was
+            // detected.
             unsafe {
-                let a = Pieces::new(Source::new(first), count, distance as isize);
-                let factors = [Factor::Pieces(a), Factor::Matrix(Source::new(b.view()))];
+                let a = Segments::new(MatrixRef::new(first), count, distance as isize);
+                let factors = [Operand::Segments(a), Operand::Matrix(MatrixRef::new(b.view()))];
                 let result = (c.view_mut(), None);
-                product_of_factors(level, result, count * len, factors, Start::Nothing);
+                gemm_operands(level, result, count * len, factors, Accumulate::Overwrite);
             }
             for row in 0..m {
                 for col in 0..n {
@@ -536,7 +554,7 @@ fn factors_in_pieces_are_those_that_are_put_together() {
 }
 
 #[test]
-fn the_distance_of_a_single_line_may_be_any_number() {
+fn the_stride_of_a_single_row_may_be_any_number() {
     for level in levels() {
         let (a, b) = ([2.0; 3], [3.0; 40]);
         let mut c = [0.0; 3 * 40];
@@ -544,7 +562,7 @@ fn the_distance_of_a_single_line_may_be_any_number() {
         let b = View { data: b.as_ptr(), shape: [1, 40], strides: [isize::MAX, 1] };
         let to = View { data: c.as_mut_ptr(), shape: [3, 40], strides: [40, 1] };
         // SAFETY: there is one step, so that its distance to another leads nowhere.
-        unsafe { product(Way::TILES, level, to, one_step, b, 1.0, Start::Nothing) };
+        unsafe { gemm(Plan::BLOCKED, level, to, one_step, b, 1.0, Accumulate::Overwrite) };
         assert_eq!(c, [6.0; 3 * 40], "{level:?}");
     }
 }

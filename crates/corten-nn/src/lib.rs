@@ -49,7 +49,7 @@ pub use dropout::Dropout;
 pub use embedding::Embedding;
 pub use linear::{Flatten, Identity, Linear};
 pub use loss::Reduction;
-pub use module::{Buffer, Item, Mode, Module, ModuleExt, Parameter, Part, Visitor};
+pub use module::{Buffer, Item, Mode, Module, ModuleExt, ModuleField, Parameter, Visitor};
 pub use norm::{BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, RmsNorm};
 pub use pool::{AvgPool2d, MaxPool2d};
 pub use state::{LoadReport, StateDict};

@@ -114,7 +114,7 @@ pub struct Visitor<'v> {
 
 impl Visitor<'_> {
     /// Shows one part under `name`.
-    pub fn part(&mut self, name: &str, part: &dyn Part) {
+    pub fn part(&mut self, name: &str, part: &dyn ModuleField) {
         let before = self.path.len();
         if before > 0 {
             self.path.push('.');
@@ -130,30 +130,30 @@ impl Visitor<'_> {
 }
 
 /// What can be a field of a module: a parameter, a buffer, a mode, a module, or an option of these.
-pub trait Part {
+pub trait ModuleField {
     /// Shows what is inside.
     fn show(&self, visitor: &mut Visitor<'_>);
 }
 
-impl Part for Parameter {
+impl ModuleField for Parameter {
     fn show(&self, visitor: &mut Visitor<'_>) {
         visitor.item(Item::Parameter(self));
     }
 }
 
-impl Part for Buffer {
+impl ModuleField for Buffer {
     fn show(&self, visitor: &mut Visitor<'_>) {
         visitor.item(Item::Buffer(self));
     }
 }
 
-impl Part for Mode {
+impl ModuleField for Mode {
     fn show(&self, visitor: &mut Visitor<'_>) {
         visitor.item(Item::Mode(self));
     }
 }
 
-impl<P: Part> Part for Option<P> {
+impl<P: ModuleField> ModuleField for Option<P> {
     fn show(&self, visitor: &mut Visitor<'_>) {
         if let Some(part) = self {
             part.show(visitor);
@@ -161,7 +161,7 @@ impl<P: Part> Part for Option<P> {
     }
 }
 
-impl<M: Module + ?Sized> Part for M {
+impl<M: Module + ?Sized> ModuleField for M {
     fn show(&self, visitor: &mut Visitor<'_>) {
         self.visit(visitor);
     }

@@ -9,7 +9,6 @@ pub mod batched;
 mod boxed;
 pub mod composite;
 mod data;
-pub mod dense;
 pub mod derived;
 pub mod dispatch;
 pub mod index;
@@ -22,6 +21,7 @@ pub mod parallel;
 pub mod print;
 pub mod profiler;
 pub mod registry;
+pub mod shortcut;
 mod stub;
 mod tensor;
 
@@ -46,7 +46,7 @@ pub use dispatch::{BoxedCall, BoxedKernel, Found, KeyBuilder, Registration, Targ
 pub use generated::{op, sig, stubs};
 pub use iter::TensorIterator;
 pub use library::{Library, call};
-pub use registry::{AnyOp, Cost, Gradient, OpDef, OpKind};
+pub use registry::{AnyOp, Autocast, Cost, Gradient, OpDef, OpKind};
 pub use stub::{IterKernel, Stub, run1, run2, run3, run4};
 pub use tensor::Tensor;
 

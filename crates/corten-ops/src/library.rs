@@ -58,6 +58,8 @@ impl Library {
             gradient: Gradient::Unknown,
             batch: None,
             cost: Cost::Stream,
+            autocast: None,
+            tags: &[],
         };
         let name = def.qualified_name();
         if registry::find(&name).is_some() {

@@ -30,7 +30,7 @@ pub trait Prepared: Any + Send + Sync {
     ///
     /// # Errors
     /// Those of making a tensor.
-    fn plain(&self) -> Result<Tensor>;
+    fn to_dense(&self) -> Result<Tensor>;
 }
 
 /// What holds the elements of an opaque tensor.
@@ -112,7 +112,7 @@ pub fn value(tensor: &TensorBase) -> Result<Option<Tensor>> {
     let form = with_form(tensor, |form| form.clone());
     form.map(|form| match form {
         Form::Plain(value) => Ok(value),
-        Form::Prepared(prepared) => prepared.plain(),
+        Form::Prepared(prepared) => prepared.to_dense(),
     })
     .transpose()
 }
@@ -121,7 +121,7 @@ pub fn value(tensor: &TensorBase) -> Result<Option<Tensor>> {
 fn value_to_write(tensor: &TensorBase) -> Result<Option<Tensor>> {
     let value = with_form(tensor, |form| {
         if let Form::Prepared(prepared) = form {
-            *form = Form::Plain(prepared.plain()?);
+            *form = Form::Plain(prepared.to_dense()?);
         }
         match form {
             Form::Plain(value) => Ok(Some(value.clone())),
@@ -198,10 +198,10 @@ fn on_values(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
         if is_written { value_to_write(tensor) } else { value(tensor) }
     })?;
     call.op().call_boxed(stack)?;
-    for (original, plain) in &written {
-        if original.sizes() != plain.sizes() {
-            let strides = corten_core::geometry::contiguous_strides(&plain.sizes())?;
-            original.set_sizes_and_strides(&plain.sizes(), &strides, None)?;
+    for (original, to_dense) in &written {
+        if original.sizes() != to_dense.sizes() {
+            let strides = corten_core::geometry::contiguous_strides(&to_dense.sizes())?;
+            original.set_sizes_and_strides(&to_dense.sizes(), &strides, None)?;
         }
     }
     restore(stack, &written)?;

@@ -18,7 +18,7 @@ const KEY: DispatchKey = DispatchKey::PreDispatch;
 
 /// What an event was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EventKind {
     /// A call of an operator.
     Operator,
     /// A node of the graph during a backward pass.
@@ -35,7 +35,7 @@ pub struct Event {
     /// `aten::add`, the node's name, or the range's.
     pub name: String,
     /// What it was.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// Nanoseconds from the start of recording.
     pub start: u64,
     /// Nanoseconds from the start of recording.
@@ -103,7 +103,7 @@ impl Recording {
         u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn enter(&mut self, name: String, kind: Kind, shapes: Vec<Dims>) -> usize {
+    fn enter(&mut self, name: String, kind: EventKind, shapes: Vec<Dims>) -> usize {
         let (place, parent) = (self.events.len(), self.open.last().copied());
         let start = self.now();
         let thread = self.thread;
@@ -136,7 +136,7 @@ impl Recording {
         let event = match self.open.last() {
             Some(place) => *place,
             None => {
-                let place = self.enter("[memory]".to_owned(), Kind::Memory, Vec::new());
+                let place = self.enter("[memory]".to_owned(), EventKind::Memory, Vec::new());
                 self.exit(place);
                 place
             }
@@ -249,12 +249,12 @@ impl Drop for Range {
 }
 
 /// A range until the end of the scope, where the thread is recorded. `name` is asked for only then.
-pub fn range(kind: Kind, name: impl FnOnce() -> String) -> Range {
+pub fn range(kind: EventKind, name: impl FnOnce() -> String) -> Range {
     Range(if is_recording() { enter(kind, &name()) } else { None })
 }
 
 /// Opens a range; gives what [`exit`] takes, `None` where the thread is not recorded.
-pub fn enter(kind: Kind, name: &str) -> Option<usize> {
+pub fn enter(kind: EventKind, name: &str) -> Option<usize> {
     RECORDING.with_borrow_mut(|recording| {
         recording.as_mut().map(|recording| recording.enter(name.to_owned(), kind, Vec::new()))
     })
@@ -276,7 +276,7 @@ fn observe(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
         let name = format!("{}::{}", def.namespace, def.name);
         // A wrapper that records a node or bumps a version calls the same operator again.
         let inside = recording.open.last().map(|place| &recording.events[*place]);
-        if inside.is_some_and(|inside| inside.kind == Kind::Operator && inside.name == name) {
+        if inside.is_some_and(|inside| inside.kind == EventKind::Operator && inside.name == name) {
             return None;
         }
         let mut shapes = Vec::new();
@@ -285,7 +285,7 @@ fn observe(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
                 value.for_each_tensor(&mut |tensor| shapes.push(tensor.sizes()));
             }
         }
-        Some(recording.enter(name, Kind::Operator, shapes))
+        Some(recording.enter(name, EventKind::Operator, shapes))
     });
     let result = call.redispatch(stack);
     if let Some(place) = begun {

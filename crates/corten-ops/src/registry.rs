@@ -65,6 +65,10 @@ pub struct OpDef {
     pub batch: Option<BatchRule>,
     /// How the work of a call grows with its arguments.
     pub cost: Cost,
+    /// What automatic casts do to its floating-point arguments.
+    pub autocast: Option<Autocast>,
+    /// Sets that it belongs to.
+    pub tags: &'static [&'static str],
 }
 
 /// How the work of an operator grows with the elements of its arguments.
@@ -75,6 +79,17 @@ pub enum Cost {
     Stream,
     /// Faster: each element of one argument meets many of another, as in products of matrices.
     Product,
+}
+
+/// The dtype that automatic casts give an operator's floating-point arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Autocast {
+    /// The thread's lower precision, in which it computes as well, and faster.
+    Lower,
+    /// `float32`, as a shorter dtype costs digits or range.
+    Float32,
+    /// The widest among the arguments' dtypes and the lower precision.
+    Widest,
 }
 
 /// Runs an operator on the values of batched tensors; see [`crate::batched`].

@@ -1,8 +1,8 @@
 //! The second dispatch: iterator operators choose their loop by device type.
 
 use crate::Tensor;
-use crate::dense::Shortcut;
 use crate::iter::TensorIterator;
+use crate::shortcut::Shortcut;
 use corten_core::{Backend, DType, DeviceType, Result, Scalar, bail};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};

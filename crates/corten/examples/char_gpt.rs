@@ -10,7 +10,7 @@ use corten::nn::{clip_grad_norm_, init};
 use corten::prelude::*;
 
 /// Causal self-attention and a feed-forward network, each behind a normalisation.
-struct Block {
+struct TransformerBlock {
     heads: i64,
     norm1: LayerNorm,
     norm2: LayerNorm,
@@ -20,7 +20,7 @@ struct Block {
     narrow: Linear,
 }
 
-impl Block {
+impl TransformerBlock {
     fn new(width: i64, heads: i64) -> Result<Self> {
         Ok(Self {
             heads,
@@ -46,7 +46,7 @@ impl Block {
     }
 }
 
-impl Module for Block {
+impl Module for TransformerBlock {
     parts!(norm1, norm2, qkv, out, wide, narrow);
 
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
@@ -60,7 +60,7 @@ impl Module for Block {
 struct Gpt {
     letters: Embedding,
     positions: Embedding,
-    blocks: ModuleList<Block>,
+    blocks: ModuleList<TransformerBlock>,
     norm: LayerNorm,
     logits: Linear,
 }
@@ -70,7 +70,9 @@ impl Gpt {
         let net = Self {
             letters: Embedding::new(letters, width)?,
             positions: Embedding::new(context, width)?,
-            blocks: (0..layers).map(|_| Block::new(width, heads)).collect::<Result<_>>()?,
+            blocks: (0..layers)
+                .map(|_| TransformerBlock::new(width, heads))
+                .collect::<Result<_>>()?,
             norm: LayerNorm::new(&[width])?,
             logits: Linear::with_bias(width, letters, false)?,
         };

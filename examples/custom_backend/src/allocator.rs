@@ -22,12 +22,12 @@ pub(crate) struct CountingAllocator;
 pub(crate) const DEVICE: Device = Device { device_type: DeviceType::PrivateUse1, index: 0 };
 
 /// One block; freed with the storage that owns it.
-struct Block {
+struct Allocation {
     address: usize,
     layout: Layout,
 }
 
-impl Drop for Block {
+impl Drop for Allocation {
     fn drop(&mut self) {
         BYTES.fetch_sub(self.layout.size(), Ordering::SeqCst);
         BLOCKS.fetch_sub(1, Ordering::SeqCst);
@@ -52,7 +52,7 @@ unsafe impl Allocator for CountingAllocator {
         corten::core::ensure!(!address.is_null(), OutOfMemory, "no block of {nbytes} bytes");
         BYTES.fetch_add(nbytes, Ordering::SeqCst);
         BLOCKS.fetch_add(1, Ordering::SeqCst);
-        let block = Block { address: address as usize, layout };
+        let block = Allocation { address: address as usize, layout };
         Ok(DataPtr::with_owner(address, Box::new(block), DEVICE))
     }
 

@@ -353,13 +353,13 @@ pub(crate) fn is_capsule(object: &Obj) -> bool {
 
 /// Whether the object is a number or a sequence of Python, which holds no memory of another library:
 /// an attribute that is looked for and not there costs half of a small call.
-pub(crate) fn is_plain_data(object: &Obj) -> bool {
+pub(crate) fn is_dense_data(object: &Obj) -> bool {
     object.is_list() || object.is_tuple() || object.is_str() || number_kind(object).is_some()
 }
 
 /// Whether the object lends its memory by `__dlpack__`. Numbers and sequences of Python do not.
 pub(crate) fn is_exporter(object: &Obj) -> Py<bool> {
-    if is_plain_data(object) {
+    if is_dense_data(object) {
         return Ok(false);
     }
     Ok(object.attr_opt(name!("__dlpack__"))?.is_some())

@@ -234,6 +234,7 @@ fn value(name: &str, ty: &Type, object: &Obj) -> Py<IValue> {
                 items.iter().map(|item| tensor::get(item).cloned()).collect();
             tensors.map_or_else(refuse, |tensors| Ok(IValue::TensorList(tensors)))
         }
+        Type::List(inner, _) => numbers(inner.bare(), &object.items()?).unwrap_or_else(refuse),
         Type::Base(BaseType::Int | BaseType::SymInt) => Ok(IValue::Int(object.to_i64()?)),
         Type::Base(BaseType::Bool) => Ok(IValue::Bool(object.is_true()?)),
         Type::Base(BaseType::Float) => {
@@ -243,4 +244,21 @@ fn value(name: &str, ty: &Type, object: &Obj) -> Py<IValue> {
         Type::Base(BaseType::Str) => Ok(IValue::String(object.as_str()?.into())),
         _ => refuse(),
     }
+}
+
+/// A list of numbers, or None where a schema has lists of something else.
+fn numbers(element: &Type, items: &[Obj]) -> Option<Py<IValue>> {
+    let Type::Base(base) = element else { return None };
+    Some(match base {
+        BaseType::Int | BaseType::SymInt => {
+            let all: Py<Vec<i64>> = items.iter().map(Obj::to_i64).collect();
+            all.map(|all| IValue::IntList(all.as_slice().into()))
+        }
+        BaseType::Float => {
+            let number = |item| scalar_from(item).map(|number| number.to_f64());
+            items.iter().map(number).collect::<Py<_>>().map(IValue::DoubleList)
+        }
+        BaseType::Bool => items.iter().map(Obj::is_true).collect::<Py<_>>().map(IValue::BoolList),
+        _ => return None,
+    })
 }

@@ -12,6 +12,12 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
         method!("_ops", |_m: &Obj, _a: Args<'_>| {
             Obj::list(registry::all().into_iter().map(describe))
         }),
+        method!("_ops_tagged", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_ops_tagged(str tag)").parse(None, args)?;
+            let tag = bound.str(0)?;
+            let tagged = registry::all().into_iter().filter(|op| op.def().tags.contains(&tag));
+            Obj::list(tagged.map(|op| Obj::str_from(op.def().name)))
+        }),
         method!("_op_overloads", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_op_overloads(str name)").parse(None, args)?;
             let found = registry::overloads(bound.str(0)?);
@@ -72,9 +78,11 @@ fn call(_module: &Obj, args: Args<'_>) -> Py<Obj> {
 fn describe(op: &'static dyn AnyOp) -> Py<Obj> {
     let def = op.def();
     let dict = Obj::dict()?;
+    let tags = Obj::list(def.tags.iter().map(|tag| Obj::str_from(tag)));
     let set = |key: &crate::py::names::Name, value: Py<Obj>| dict.dict_set(&key.obj(), &value?);
     set(name!("name"), Obj::str_from(&def.qualified_name()))?;
     set(name!("schema"), Obj::str_from(&format!("{}::{}", def.namespace, def.schema)))?;
+    set(name!("tags"), tags)?;
     let kind = match def.kind {
         OpKind::Functional => "functional",
         OpKind::Inplace => "inplace",

@@ -47,7 +47,7 @@ pub(crate) fn subclasses_enabled() -> bool {
 /// class. Tensors of parts are not: their classes ask the tensor itself for what they do not change.
 #[inline]
 pub(crate) fn taken_over(object: &Obj) -> bool {
-    (!crate::tensor::is_plain(object) || modes_active()) && is_foreign(object)
+    (!crate::tensor::is_dense_cpu(object) || modes_active()) && is_foreign(object)
 }
 
 #[cold]
@@ -310,7 +310,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             args.positional
         )),
         method!("_overridden", |_m: &Obj, args: Args<'_>| {
-            let asked = |object: &Obj| !crate::tensor::is_plain(object) && !object.is_none();
+            let asked = |object: &Obj| !crate::tensor::is_dense_cpu(object) && !object.is_none();
             let foreign_among = || args.positional.iter().any(|o| asked(o) && is_foreign(o));
             Ok(Obj::bool(modes_active() && enabled() || foreign_among()))
         }),

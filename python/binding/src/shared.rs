@@ -4,7 +4,7 @@ use crate::args::parser;
 use crate::py::errors::runtime_error;
 use crate::py::{Args, Obj, Py, ffi, method};
 use crate::storage;
-use corten_core::mapped::{self, Mapping, Road, Sharing};
+use corten_core::mapped::{self, Mapping, Sharing, Transport};
 use corten_core::{Device, Storage, WeakStorage};
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -88,48 +88,48 @@ fn share_as(_module: &Obj, args: Args<'_>) -> Py<Obj> {
 }
 
 /// The way of a message, from the word for it.
-fn road(word: &str) -> Option<Road> {
+fn transport(word: &str) -> Option<Transport> {
     match word {
-        "queue" => Some(Road::Queue),
-        "channel" => Some(Road::Channel),
+        "queue" => Some(Transport::Queue),
+        "channel" => Some(Transport::Channel),
         _ => None,
     }
 }
 
-/// `_announce_segment(storage, road, readers)`: counts a message with the name of a storage's memory, which
+/// `_announce_segment(storage, transport, readers)`: counts a message with the name of a storage's memory, which
 /// the processes `readers` may read.
 fn announce(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    let parser = parser!("_announce_segment(any storage, str road, int[] readers)");
+    let parser = parser!("_announce_segment(any storage, str transport, int[] readers)");
     let bound = parser.parse(None, args)?;
     let storage = storage::from_object(bound.object(0)?)?;
     let readers: Vec<u32> =
         bound.ints(2)?.iter().filter_map(|pid| u32::try_from(*pid).ok()).collect();
-    let (Some(segment), Some(road)) = (storage.segment(), road(bound.str(1)?)) else {
+    let (Some(segment), Some(transport)) = (storage.segment(), transport(bound.str(1)?)) else {
         return Err(runtime_error("the storage is not in shared memory with a name"));
     };
-    segment.announce(road, &readers).map_err(|error| {
+    segment.announce(transport, &readers).map_err(|error| {
         let path = segment.path().display();
         runtime_error(format!("unable to send shared memory <{path}>: {error}"))
     })?;
     Ok(Obj::none())
 }
 
-/// `_storage_from_segment(path, road)`: the storage over the memory with a name, which came by that road
+/// `_storage_from_segment(path, transport)`: the storage over the memory with a name, which came by that transport
 /// or, with an empty word, by none that was counted.
 fn from_segment(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    let parser = parser!("_storage_from_segment(str path, str road)");
+    let parser = parser!("_storage_from_segment(str path, str transport)");
     let bound = parser.parse(None, args)?;
-    let (path, road) = (Path::new(bound.str(0)?), road(bound.str(1)?));
+    let (path, transport) = (Path::new(bound.str(0)?), transport(bound.str(1)?));
     let known = path.metadata().ok();
     let known = known.and_then(|metadata| recall((metadata.dev(), metadata.ino())));
     if let Some(found) = known {
-        if let (Some(segment), Some(road)) = (found.segment(), road) {
+        if let (Some(segment), Some(transport)) = (found.segment(), transport) {
             // Where the name is gone there is no count either.
-            let _ = segment.received(road);
+            let _ = segment.received(transport);
         }
         return storage::wrap(&found);
     }
-    let made = Storage::from_mapping(Mapping::open_segment(path, road)?);
+    let made = Storage::from_mapping(Mapping::open_segment(path, transport)?);
     if let Ok(metadata) = path.metadata() {
         remember((metadata.dev(), metadata.ino()), &made);
     }

@@ -268,7 +268,7 @@ pub(crate) fn is_storage(object: &Obj) -> bool {
 
 /// The untyped storage inside a typed one.
 fn untyped(object: &Obj) -> Option<Obj> {
-    if crate::dlpack::is_plain_data(object) {
+    if crate::dlpack::is_dense_data(object) {
         return None;
     }
     match object.attr_opt(crate::py::name!("_untyped_storage")) {

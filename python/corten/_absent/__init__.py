@@ -80,11 +80,11 @@ def complete_native(module):
     """Completes the native module and its parts."""
 
     def further(name):
-        from corten import _native_further
+        from corten import _native_functions
 
-        if name.startswith("__") or name not in vars(_native_further):
+        if name.startswith("__") or name not in vars(_native_functions):
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-        return getattr(_native_further, name)
+        return getattr(_native_functions, name)
 
     vars(module)["__getattr__"] = further
     complete(module)

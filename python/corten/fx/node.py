@@ -85,7 +85,7 @@ def _qualified_name(func):
         return _find_in_namespaces(func)
     if isinstance(func, (types.MethodDescriptorType, types.WrapperDescriptorType)):
         return f"torch.Tensor.{name}"
-    if module == "corten._further":
+    if module == "corten._module_functions":
         module = "corten"
     if module.startswith("corten.nn.functional"):
         module = "corten.nn.functional"

@@ -3,6 +3,7 @@ they were made of, and are modules of their own otherwise."""
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 
@@ -31,11 +32,54 @@ class ScriptModule(Module):
         save(self, f)
 
 
-class RecursiveScriptModule(ScriptModule):
+class _Compiled(ScriptModule):
+    """Modules whose errors are those of compiled ones."""
+
+    def __call__(self, *args, **kwargs):
+        try:
+            return super().__call__(*args, **kwargs)
+        except Exception as error:
+            compiled = _as_compiled(error)
+            if compiled is None:
+                raise
+            raise compiled from error
+
+
+def _as_compiled(error):
+    """What a compiled program raises instead: a ``RuntimeError`` for what an operator refused,
+    ``torch.jit.Error`` for what the program raised itself. None where that is the error already."""
+    from corten.jit import Error
+
+    trace = error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    if code is _Compiled.__call__.__code__:
+        # A module inside was compiled too, and has said so.
+        return None
+    raised = code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    if isinstance(error, (Error, NotImplementedError) if raised else RuntimeError):
+        return None
+    kind = type(error)
+    if not raised:
+        name = "RuntimeError"
+    elif kind is AssertionError:
+        name = "RuntimeError: AssertionError"
+    else:
+        name = f"{kind.__module__}.{kind.__qualname__}"
+    return (Error if raised else RuntimeError)(
+        "The following operation failed in the TorchScript interpreter.\n"
+        "Traceback of TorchScript (most recent call last):\n"
+        f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}\n'
+        f"{name}: {error}\n"
+    )
+
+
+class RecursiveScriptModule(_Compiled):
     """What :func:`corten.jit.script` makes of a module."""
 
 
-class TopLevelTracedModule(ScriptModule):
+class TopLevelTracedModule(_Compiled):
     """What :func:`corten.jit.trace` makes of a module."""
 
 

@@ -92,11 +92,11 @@ def _share_storage(storage):
 
 
 def announce(storage):
-    """Counts a message with the storage's name that is about to be sent; returns the word for its road."""
+    """Counts a message with the storage's name that is about to be sent; returns the word for its transport."""
     _segments.watch()
-    road = "queue" if _passing.outgoing is None else "channel"
-    _C._announce_segment(storage, road, _segments.readers())
-    return road
+    transport = "queue" if _passing.outgoing is None else "channel"
+    _C._announce_segment(storage, transport, _segments.readers())
+    return transport
 
 
 def reduce_storage(storage):
@@ -157,10 +157,10 @@ def rebuild_storage_fd(duplicate, nbytes):
     return _C._storage_from_descriptor(descriptor, nbytes)
 
 
-def rebuild_storage_segment(name, road):
+def rebuild_storage_segment(name, transport):
     """The storage behind a name."""
     _segments.watch()
-    return _C._storage_from_segment(name, road)
+    return _C._storage_from_segment(name, transport)
 
 
 def rebuild_storage_filename(cls, manager, handle, size, dtype=None):

@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import corten
+from corten import _C
 from corten._C import Tensor
 
 from . import _padding, _products, _reductions, _views
 from ._jagged import NestedTensor, like, wrapped
 
 #: Operators of elements: the nested operands have one structure, the dense ones are broadcast.
-_POINTWISE = frozenset((
-    "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "angle", "asin", "asinh",
-    "atan", "atan2", "atanh", "bernoulli", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
-    "ceil", "celu", "clamp", "clamp_max", "clamp_min", "clip", "copysign", "cos", "cosh", "deg2rad",
-    "digamma", "div", "divide", "dropout", "alpha_dropout", "elu", "eq", "erf", "erfc", "erfinv",
-    "exp", "exp2", "expm1", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac",
-    "ge", "gelu", "greater", "greater_equal", "gt", "hardshrink", "hardsigmoid", "hardswish",
-    "hardtanh", "hypot", "i0", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf",
-    "ldexp", "le", "leaky_relu", "lerp", "less", "less_equal", "lgamma", "log", "log10", "log1p",
-    "log2", "log_sigmoid", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logit", "logsigmoid", "lt", "masked_fill", "maximum", "minimum", "mish", "mul",
-    "multiply", "nan_to_num", "ne", "neg", "negative", "not_equal", "polygamma", "positive", "pow",
-    "rad2deg", "reciprocal", "relu", "relu6", "remainder", "round", "rsqrt", "rsub", "selu", "sgn",
-    "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh", "softplus", "softshrink", "softsign",
-    "sqrt", "square", "sub", "subtract", "tan", "tanh", "tanhshrink", "threshold", "true_divide",
-    "trunc", "where", "xlogy", "fill", "native_dropout", "special_erf", "special_expit",
-))
+_POINTWISE = frozenset(_C._ops_tagged("jagged_pointwise")) | {"logsigmoid", "softsign", "tanhshrink"}
 #: Operators that make a tensor like the one they get, or convert it.
-_LIKE = frozenset((
-    "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like",
-    "to", "cpu", "cuda", "double", "float", "half", "bfloat16", "int", "long", "short", "char",
-    "byte", "bool", "cfloat", "cdouble", "clone", "detach", "type", "conj", "alias", "contiguous",
-))
+_LIKE = frozenset(_C._ops_tagged("jagged_like")) | {
+    "cpu", "cuda", "double", "float", "half", "bfloat16", "int", "long", "short", "char",
+    "byte", "bool", "cfloat", "cdouble", "type",
+}
 #: Operators that write into their first operand.
-_FILLING = frozenset((
-    "zero_", "normal_", "uniform_", "exponential_", "bernoulli_", "random_", "copy_", "fill_",
-))
+_FILLING = frozenset(_C._ops_tagged("jagged_fill")) | {"fill_"}
 _SYMBOLS = {
     "__invert__": "bitwise_not", "__iter__": "unbind", "special_expit": "sigmoid",
 }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import corten
+from corten import _C
 
 from . import _padding
 from ._jagged import like, wrapped
 
-NAMES = frozenset((
-    "sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all",
-))
+NAMES = frozenset(_C._ops_tagged("jagged_reduction"))
 
 
 def reduced(name, func, input, dim=None, *args, **kwargs):

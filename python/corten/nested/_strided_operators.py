@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import corten
+from corten import _C
 from corten._C import Tensor
 
 from ._strided import StridedNestedTensor, like, of_items, wrapped
 
 #: Operators of elements, and of the memory of all items at once.
-_UNARY = frozenset((
-    "abs", "ceil", "clone", "cos", "cpu", "cuda", "detach", "double", "empty_like", "erf", "exp",
-    "float", "floor", "full_like", "gelu", "half", "bfloat16", "int", "long", "isinf", "isnan",
-    "isneginf", "isposinf", "leaky_relu", "log", "logical_not", "neg", "ones_like", "rand_like",
-    "randn_like", "reciprocal", "relu", "round", "rsqrt", "sgn", "sigmoid", "sign", "signbit", "silu",
-    "sin", "sqrt", "square", "tan", "tanh", "to", "trunc", "type", "zeros_like", "dropout", "bool",
-    "native_dropout", "elu", "softplus", "alias",
-))
-_BINARY = frozenset(("add", "sub", "mul", "div"))
+_UNARY = frozenset(_C._ops_tagged("nested_unary")) | {
+    "cpu", "cuda", "double", "float", "half", "bfloat16", "int", "long", "type", "bool",
+}
+_BINARY = frozenset(_C._ops_tagged("nested_binary"))
 #: Operators with a number.
-_SCALAR = frozenset((
-    "eq", "ne", "ge", "gt", "le", "lt", "pow", "clamp", "clamp_min", "clamp_max",
-))
-_FILLING = frozenset(("zero_", "fill_", "copy_", "normal_", "uniform_"))
+_SCALAR = frozenset(_C._ops_tagged("nested_scalar"))
+_FILLING = frozenset(_C._ops_tagged("nested_fill")) | {"fill_"}
 
 
 def call(name, func, args, kwargs):

@@ -83,7 +83,7 @@ class Parameter(Tensor, metaclass=_MarkedMeta):
         return _utils._rebuild_parameter_with_state, arguments
 
 
-# Operators on parameters take the short roads of plain tensors.
+# Operators on parameters take the fast paths of plain tensors.
 _C._set_parameter_class(Parameter)
 
 

@@ -10,7 +10,7 @@ import corten
 from corten.nn import Module
 
 from .lr_scheduler import LRScheduler
-from .lr_scheduler.base import spread
+from .lr_scheduler.base import close, spread
 
 __all__ = [
     "AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",
@@ -143,6 +143,10 @@ class SWALR(LRScheduler):
     """Anneals each group's rate to ``swa_lr`` and keeps it there."""
 
     def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
+        # An optimizer that has made steps and knows nothing of averages begins with them now, whatever the
+        # number of the epoch is: trainers turn to averages in the middle of a run.
+        stepped = bool(optimizer.state) or getattr(optimizer, "_opt_called", False)
+        self._begins_now = stepped and not any("swa_lr" in group for group in optimizer.param_groups)
         for group, lr in zip(optimizer.param_groups, spread("swa_lr", swa_lr, optimizer)):
             group["swa_lr"] = lr
         if anneal_strategy not in ("cos", "linear"):
@@ -179,7 +183,22 @@ class SWALR(LRScheduler):
         swa = [group["swa_lr"] for group in self.optimizer.param_groups]
         return [target * done + base * (1 - done) for target, base in zip(swa, self.base_lrs)]
 
+    def _initial_step(self):
+        super()._initial_step()
+        del self._begins_now
+
+    def _goes_on(self):
+        """Whether the optimizer's rates are initial ones, or those of this or of the next epoch."""
+        known = [self.base_lrs]
+        for _ in range(2):
+            known.append(self._rates_of_epoch())
+            self.last_epoch += 1
+        self.last_epoch -= 2
+        return all(any(close(rate, one) for one in of_group) for rate, of_group in zip(self._rates(), zip(*known)))
+
     def _resume(self):
+        if self._begins_now or not self._goes_on():
+            return False
         resumed = super()._resume()
         self._step_count = self.last_epoch + 1
         return resumed

@@ -11,7 +11,7 @@ from ._arithmetic import _kind
 from ._coordinate import _transposed, sparse_coo_tensor
 from ._entries import OPERATORS, SparseTensor, _coalesce, _made, _shell, before
 from ._factories import compressed_with_dims
-from ._further import check_growth, resize_as_sparse_
+from ._resize import check_growth, resize_as_sparse_
 from ._operators import _narrow, _unsqueeze
 from ._pointwise import replaced, written
 

@@ -24,7 +24,7 @@ impl GraphTask {
     }
 
     fn evaluate(&mut self, node: &NodeRef, mut grads: Grads) -> Result<()> {
-        let _range = profiler::range(profiler::Kind::Node, || {
+        let _range = profiler::range(profiler::EventKind::Node, || {
             format!("autograd::engine::evaluate_function: {}", node.name())
         });
         if self.restricted && !self.capture(node, &mut grads)? {

@@ -5,12 +5,12 @@ use corten_ops::{Tensor, op};
 
 /// Where the elements of a source went.
 #[derive(Clone, Copy)]
-enum Places<'a> {
+enum ScatterIndex<'a> {
     Elements { dim: i64, index: &'a Tensor },
     Slices { dim: i64, index: &'a Tensor },
 }
 
-impl Places<'_> {
+impl ScatterIndex<'_> {
     /// What lies at the places, in the shape of the source.
     fn read(self, from: &Tensor) -> Result<Tensor> {
         match self {
@@ -46,7 +46,7 @@ impl Places<'_> {
 
 /// The operands and the result of a reduction.
 struct Call<'a> {
-    places: Places<'a>,
+    places: ScatterIndex<'a>,
     grad: &'a Tensor,
     target: &'a Tensor,
     source: &'a Tensor,
@@ -137,7 +137,7 @@ pub fn scatter_reduce_backward(
     include_self: bool,
     result: &Tensor,
 ) -> Result<Vec<Tensor>> {
-    let places = Places::Elements { dim, index };
+    let places = ScatterIndex::Elements { dim, index };
     // What is read of the source has the shape of the index.
     let mut source = src.clone();
     for (d, &size) in index.sizes().iter().enumerate() {
@@ -168,7 +168,7 @@ pub fn index_reduce_backward(
     include_self: bool,
     result: &Tensor,
 ) -> Result<Vec<Tensor>> {
-    let places = Places::Slices { dim, index };
+    let places = ScatterIndex::Slices { dim, index };
     let call = Call { places, grad, target: self_, source, result, include_self };
     let (to_self, to_source) = call.gradients(reduce)?;
     Ok(vec![to_self, op::reshape(&to_source, &source.sizes())?])

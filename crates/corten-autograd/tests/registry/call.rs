@@ -161,10 +161,10 @@ impl Sampler {
     }
 
     fn filled(&self, sizes: &[i64], values: &[f64]) -> Result<Tensor> {
-        let real = plain(DType::Float64, sizes, values)?;
+        let real = detached_tensor(DType::Float64, sizes, values)?;
         let tensor = if self.dtype.is_complex() {
             let imaginary: Vec<f64> = values.iter().rev().map(|value| 0.6 * value - 0.1).collect();
-            op::complex(&real, &plain(DType::Float64, sizes, &imaginary)?)?
+            op::complex(&real, &detached_tensor(DType::Float64, sizes, &imaginary)?)?
         } else {
             real
         };
@@ -340,10 +340,10 @@ impl Sampler {
             sizes.clear();
         }
         Ok(Some(match kind {
-            "i" => plain(DType::Int64, &sizes, &values)?,
-            "j" => plain(DType::Int32, &sizes, &values)?,
-            "b" => plain(DType::Bool, &sizes, &values)?,
-            "c" => plain(DType::Float64, &sizes, &values)?,
+            "i" => detached_tensor(DType::Int64, &sizes, &values)?,
+            "j" => detached_tensor(DType::Int32, &sizes, &values)?,
+            "b" => detached_tensor(DType::Bool, &sizes, &values)?,
+            "c" => detached_tensor(DType::Float64, &sizes, &values)?,
             _ => self.filled(&sizes, &values)?,
         }))
     }
@@ -369,7 +369,7 @@ fn numbers(list: &str, ty: &Type) -> Result<IValue> {
 }
 
 /// A tensor without gradient.
-fn plain(dtype: DType, sizes: &[i64], values: &[f64]) -> Result<Tensor> {
+fn detached_tensor(dtype: DType, sizes: &[i64], values: &[f64]) -> Result<Tensor> {
     let base = corten_core::TensorBase::empty(sizes, DType::Float64)?;
     let tensor = Tensor::from(base);
     Writer::<f64>::new(&tensor)?.copy_from_slice(values);

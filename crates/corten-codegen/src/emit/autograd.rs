@@ -1,6 +1,6 @@
 //! The file of corten-autograd: recording wrappers, backward functions, nodes.
 
-use super::{Generated, HEADER, Output, Piece, Place};
+use super::{Generated, HEADER, Output, Piece, Section};
 use crate::Sources;
 use crate::registry::{Form, Grad, Op};
 use crate::rust::{Shape, Signature, function_name, identifier, static_name};
@@ -17,7 +17,7 @@ pub fn autograd(sources: &Sources) -> Generated {
     for op in &sources.registry.ops {
         output.add(op, operator(sources, op));
     }
-    let items = output.items(Place::Autograd);
+    let items = output.items(Section::Autograd);
     let register = output.register(
         "/// Registers every wrapper.\n///\n/// # Errors\n/// None today.\npub fn register() -> Result<()>",
         "Ok(())",
@@ -61,7 +61,7 @@ pub(super) fn operator(sources: &Sources, op: &Op) -> Result<Vec<Piece>, String>
 }
 
 fn piece(code: String) -> Piece {
-    Piece { place: Place::Autograd, code }
+    Piece { place: Section::Autograd, code }
 }
 
 fn manual(schema: &Schema) -> Vec<Piece> {
@@ -76,25 +76,8 @@ fn register(schema: &Schema, path: &str, both: bool) -> Vec<Piece> {
     if both {
         code.push_str(&format!("op::{name}.implement(DispatchKey::ADInplaceOrView, {path});"));
     }
-    vec![Piece { place: Place::Register, code }]
+    vec![Piece { place: Section::Register, code }]
 }
-
-/// Tensors that hold positions, numbers of elements or truth values: they never require a gradient.
-const COUNTS: &[&str] = &[
-    "LU_pivots",
-    "bag_size",
-    "condition",
-    "index",
-    "indices",
-    "lengths",
-    "mask",
-    "maximum_indices",
-    "offset2bag",
-    "offsets",
-    "pivots",
-    "rois",
-    "targets",
-];
 
 /// The names of the arguments in one wrapper, by what happens to them.
 struct Wrapper<'a> {
@@ -168,7 +151,7 @@ impl Wrapper<'_> {
         let has_none = |argument: &&Argument| {
             let name = identifier(&argument.name);
             argument.ty.holds_tensors()
-                && !COUNTS.contains(&&*argument.name)
+                && !self.op.nondiff.contains(&argument.name)
                 && !recipe.inputs.contains(&name)
                 && !written.contains(&name)
         };

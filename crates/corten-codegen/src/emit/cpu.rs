@@ -1,6 +1,6 @@
 //! The file of corten-cpu: loops from expressions, and the registration of every kernel.
 
-use super::{Generated, HEADER, Output, Piece, Place, indented};
+use super::{Generated, HEADER, Output, Piece, Section, indented};
 use crate::formula::pointwise::{Vocabulary, lower};
 use crate::registry::{Body, Form, MetaKernel, MetaRule, Op, Registry};
 use crate::rust::{Signature, camel, function_name, static_name};
@@ -11,17 +11,17 @@ pub fn cpu(registry: &Registry, vocabulary: &Vocabulary) -> Generated {
     for op in &registry.ops {
         output.add(op, operator(op, vocabulary));
     }
-    let loops = output.items(Place::Pointwise);
+    let loops = output.items(Section::Pointwise);
     let register = output.register(
         "/// Registers every kernel of this crate.\n///\n/// # Errors\n/// When the device takes no iterator kernels.\npub fn register() -> Result<()>",
         "Ok(())",
     );
     let text = format!(
-        "{HEADER}use crate::{{expr, kernels}};\n\
+        "{HEADER}use crate::kernels;\nuse crate::pointwise as runners;\n\
          use corten_core::{{DeviceType, DispatchKey, Result}};\n\
          use corten_ops::{{op, stubs}};\n\n\
          /// The loops that are written as expressions.\npub mod pointwise {{\n\
-         \x20   use crate::expr::*;\n    use corten_ops::meta::Domain;\n{}}}\n\n{register}",
+         \x20   use crate::pointwise::*;\n    use crate::vec::expr::*;\n    use corten_ops::meta::Domain;\n{}}}\n\n{register}",
         indented(&loops)
     );
     output.finish(text)
@@ -32,21 +32,25 @@ pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, S
     let register = |code: String| match &op.feature {
         Some(feature) => {
             let code = format!("#[cfg(feature = {feature:?})]\n{code}");
-            Piece { place: Place::Register, code }
+            Piece { place: Section::Register, code }
         }
-        None => Piece { place: Place::Register, code },
+        None => Piece { place: Section::Register, code },
     };
     if !op.is_selected() {
         return Ok(Vec::new());
     }
     let name = static_name(&op.schema);
+    let further = op.kernel_at.iter().map(|(key, path)| {
+        register(format!("op::{name}.implement(DispatchKey::{key}, kernels::{path});"))
+    });
+    let further: Vec<Piece> = further.collect();
     let stub = |kernel: &str| register(format!("stubs::{name}.set(DeviceType::Cpu, {kernel})?;"));
-    Ok(match &op.body {
+    let mut pieces = match &op.body {
         Body::Pointwise { expr, meta } => {
             let (code, driver) = pointwise(op, &expr.expr, meta, vocabulary)
                 .map_err(|message| format!("pointwise: {message}"))?;
             let set = register(format!("{driver}(&stubs::{name})?;"));
-            vec![Piece { place: Place::Pointwise, code }, set]
+            vec![Piece { place: Section::Pointwise, code }, set]
         }
         Body::Iterator { kernel, .. } => vec![stub(&format!("kernels::{kernel}"))],
         Body::Kernel { kernel, inplace, out, meta } => {
@@ -71,7 +75,9 @@ pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, S
             paths.flat_map(implement).collect()
         }
         Body::Any(_) | Body::Composite(_) | Body::WrapScalar | Body::CopyOf(_) => Vec::new(),
-    })
+    };
+    pieces.extend(further);
+    Ok(pieces)
 }
 
 /// The struct of a pointwise operator and the driver that runs it.
@@ -111,7 +117,7 @@ fn pointwise(
         inputs = inputs.join(", "),
         body = body.body,
     );
-    Ok((code, format!("expr::register_{driver}{count}::<pointwise::{name}>")))
+    Ok((code, format!("runners::register_{driver}{count}::<pointwise::{name}>")))
 }
 
 fn op_text(op: &Op) -> &str {

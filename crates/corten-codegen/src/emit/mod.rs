@@ -16,7 +16,7 @@ use std::fmt::Write;
 
 /// Where in the generated file a piece stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
-pub enum Place {
+pub enum Section {
     /// `mod op` of corten-ops: statics and functions.
     Op,
     /// `mod stubs` of corten-ops.
@@ -37,7 +37,7 @@ pub enum Place {
 #[derive(Clone, Debug)]
 pub struct Piece {
     /// The place.
-    pub place: Place,
+    pub place: Section,
     /// The items or statements.
     pub code: String,
 }
@@ -71,7 +71,7 @@ impl Output {
     }
 
     /// The formatted items of a place, each operator's preceded by its declaration.
-    fn items(&self, place: Place) -> String {
+    fn items(&self, place: Section) -> String {
         let mut text = String::new();
         let mut before = "";
         for (title, piece) in self.pieces.iter().filter(|(_, piece)| piece.place == place) {
@@ -85,7 +85,7 @@ impl Output {
     }
 
     fn register(&self, head: &str, tail: &str) -> String {
-        let lines = self.pieces.iter().filter(|(_, piece)| piece.place == Place::Register);
+        let lines = self.pieces.iter().filter(|(_, piece)| piece.place == Section::Register);
         let lines: Vec<&str> = lines.map(|(_, piece)| piece.code.as_str()).collect();
         formatted(&format!("{head} {{ {} {tail} }}", lines.join("\n")))
     }
@@ -114,11 +114,11 @@ pub fn show(sources: &crate::Sources, name: &str) -> Result<String, Vec<Mistake>
             let _ = writeln!(text, "\n// ---- {name}");
             for piece in pieces.map_err(|message| vec![op.mistake(message)])? {
                 text.push_str(&match piece.place {
-                    Place::Register => {
+                    Section::Register => {
                         let statements = piece.code.replace(";op::", ";\n// register: op::");
                         format!("// register: {statements}\n")
                     }
-                    Place::Method => formatted(&format!("impl Tensor {{ {} }}", piece.code)),
+                    Section::Method => formatted(&format!("impl Tensor {{ {} }}", piece.code)),
                     _ => formatted(&piece.code),
                 });
             }

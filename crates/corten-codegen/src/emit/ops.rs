@@ -1,7 +1,7 @@
 //! The file of corten-ops: statics, dispatching functions, kernels for every backend, methods.
 
 use super::signatures::Signatures;
-use super::{Generated, HEADER, Output, Piece, Place, indented};
+use super::{Generated, HEADER, Output, Piece, Section, indented};
 use crate::formula::pointwise::scalars;
 use crate::registry::{Body, Form, Grad, MetaKernel, MetaRule, Op, Paths, Registry};
 use crate::rust::{Base, Parameter, Shape, Signature, Ty, camel, function_name, static_name};
@@ -18,7 +18,7 @@ mod prelude {
     };
     pub(super) use crate::meta::{Domain, Promote};
     pub(super) use crate::stub::{Stub, run1, run2, run3, run4};
-    pub(super) use crate::{*, any, composite, dense, derived, meta};
+    pub(super) use crate::{*, any, composite, derived, meta, shortcut};
     pub(super) use super::{kernel, op, sig, stubs};
 }
 #[allow(unused_imports)]
@@ -44,14 +44,14 @@ pub fn ops(registry: &Registry) -> Generated {
         pub static OPS: &[&dyn AnyOp] = &[{}];",
         statics.join(", ")
     );
-    let functions = format!("{}\n{}", output.items(Place::Op), super::formatted(&all));
+    let functions = format!("{}\n{}", output.items(Section::Op), super::formatted(&all));
     let text = [
         HEADER,
         PRELUDE,
         &module("The function types of the operators.", "pub mod sig", &signatures.items()),
         &module("The operators: functions and statics.", "pub mod op", &functions),
-        &module("The loops of iterators.", "pub mod stubs", &output.items(Place::Stubs)),
-        &module("What runs everywhere.", "pub(crate) mod kernel", &output.items(Place::Kernel)),
+        &module("The loops of iterators.", "pub mod stubs", &output.items(Section::Stubs)),
+        &module("What runs everywhere.", "pub(crate) mod kernel", &output.items(Section::Kernel)),
         &format!("impl crate::Tensor {{\n{}}}\n\n", indented(&output.methods())),
         &output.register(
             "/// Registers what the meta device does where no iterator knows it.
@@ -72,7 +72,8 @@ impl Output {
     fn methods(&self) -> String {
         // Methods are no items of a file: formatted inside of an `impl`, then taken out of it.
         let mut text = String::new();
-        for (title, piece) in self.pieces.iter().filter(|(_, piece)| piece.place == Place::Method) {
+        for (title, piece) in self.pieces.iter().filter(|(_, piece)| piece.place == Section::Method)
+        {
             let wrapped = super::formatted(&format!("impl T {{ {} }}", piece.code));
             let inner = wrapped.trim().trim_start_matches("impl T {").trim_end_matches('}');
             text.push_str(&format!("\n// {title}\n"));
@@ -91,7 +92,7 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
     if op.is_iterator() {
         let (name, shown) = (static_name(&op.schema), op.schema.name.trim_end_matches('_'));
         let code = format!("pub static {name}: Stub = Stub::new({shown:?});");
-        pieces.push(Piece { place: Place::Stubs, code });
+        pieces.push(Piece { place: Section::Stubs, code });
     }
     for (form, schema) in op.forms() {
         let signature = Signature::of(schema)?;
@@ -103,20 +104,20 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
         let name = function_name(schema);
         let code =
             [declaration(op, form, schema, &signature, &kernel), function(op, schema, &signature)];
-        pieces.push(Piece { place: Place::Op, code: code.join("\n") });
+        pieces.push(Piece { place: Section::Op, code: code.join("\n") });
         if let Builtin::Body(body) = kernel {
             let (declared, output) = (signature.declared(), signature.output.rust());
             let code = format!("pub(crate) fn {name}({declared}) -> Result<{output}> {{ {body} }}");
-            pieces.push(Piece { place: Place::Kernel, code });
+            pieces.push(Piece { place: Section::Kernel, code });
         }
         if let (Form::Declared, false, Some(path)) = (form, left_out, meta_function(op)) {
             let name = static_name(schema);
             let code = format!("op::{name}.implement(Target::Meta, meta::{path});");
-            pieces.push(Piece { place: Place::Register, code });
+            pieces.push(Piece { place: Section::Register, code });
         }
         if op.variants.method && form != Form::Out {
             let code = method::method(registry, op, form, schema, &signature)?;
-            pieces.push(Piece { place: Place::Method, code });
+            pieces.push(Piece { place: Section::Method, code });
         }
     }
     Ok(pieces)
@@ -189,10 +190,15 @@ fn declaration(
             name: {base:?}, overload: {overload:?}, namespace: {namespace:?}, schema: {text:?},
             kind: OpKind::{kind}, function: {function}, method: {method}, python: &[{homes}],
             doc: {doc:?}, source: {source:?}, implementation: {implementation:?},
-            gradient: Gradient::{gradient}, batch: {batch}, cost: Cost::{cost:?},
+            gradient: Gradient::{gradient}, batch: {batch}, cost: Cost::{cost:?}, autocast: {autocast}, tags: &{tags:?},
         }}, sig::boxed_{name}{kernel});",
         static_name = static_name(schema),
         cost = op.cost,
+        tags = if *schema == op.schema { &op.tags[..] } else { &[] },
+        autocast = match op.autocast.filter(|_| *schema == op.schema) {
+            Some(cast) => format!("Some(Autocast::{cast:?})"),
+            None => "None".to_owned(),
+        },
         name = signature.name(),
         namespace = op.namespace,
         base = schema.name,
@@ -427,7 +433,7 @@ fn iterator(op: &Op, schema: &Schema, signature: &Signature, meta: &MetaRule) ->
     let run = format!("run{count}({rule}, &stubs::{stub}, &[{numbers}])");
     let inputs: Vec<&Parameter> =
         signature.parameters.iter().filter(|p| p.ty.holds_tensors() && !is_out(&p.name)).collect();
-    match (dense_rule(op, meta), &outs[..]) {
+    match (shortcut_rule(op, meta), &outs[..]) {
         (Some(rule), [out]) => format!("{}{run}", shortcut(&stub, &rule, &inputs, out, &numbers)),
         _ => run,
     }
@@ -440,9 +446,9 @@ fn shortcut(stub: &str, rule: &str, inputs: &[&Parameter], out: &str, numbers: &
     }
     let inputs: Vec<&str> = inputs.iter().map(|p| p.name.as_str()).collect();
     format!(
-        "const RULE: dense::Rule = {rule};
+        "const RULE: shortcut::Rule = {rule};
         if let Some(result) =
-            dense::run(&stubs::{stub}, &RULE, &dense::Call {{
+            shortcut::run(&stubs::{stub}, &RULE, &shortcut::Call {{
                 inputs: &[{}], out: {out}, scalars: &[{numbers}],
             }})?
         {{
@@ -455,7 +461,7 @@ fn shortcut(stub: &str, rule: &str, inputs: &[&Parameter], out: &str, numbers: &
 
 /// The rule of an operator with a way around the iterator: one without conditions of its own, or
 /// with conditions that dense operands of one dtype always meet.
-fn dense_rule(op: &Op, meta: &MetaRule) -> Option<String> {
+fn shortcut_rule(op: &Op, meta: &MetaRule) -> Option<String> {
     let (promote, domain) = match (meta, &op.body) {
         (MetaRule::Pointwise { promote, domain }, Body::Pointwise { .. }) => (*promote, *domain),
         (MetaRule::Function(path), Body::Pointwise { .. })
@@ -466,5 +472,5 @@ fn dense_rule(op: &Op, meta: &MetaRule) -> Option<String> {
         _ => return None,
     };
     let (promote, domain) = (camel(promote), camel(domain));
-    Some(format!("dense::Rule {{ promote: Promote::{promote}, domain: Domain::{domain} }}"))
+    Some(format!("shortcut::Rule {{ promote: Promote::{promote}, domain: Domain::{domain} }}"))
 }

@@ -60,13 +60,13 @@ enum Form {
     /// An owned value.
     Owned,
     /// A place that holds an owned value.
-    Place,
+    Section,
     /// The type of a parameter: a reference, or a value that is copied.
     Passed,
 }
 
 #[derive(Clone, PartialEq, Debug)]
-enum Kind {
+enum ExprType {
     Known(Ty, Form),
     Integer,
     Decimal,
@@ -80,7 +80,7 @@ enum Kind {
 #[derive(Clone, PartialEq, Debug)]
 struct Code {
     text: String,
-    kind: Kind,
+    kind: ExprType,
     uses: BTreeSet<Use>,
 }
 
@@ -162,11 +162,13 @@ impl Scope<'_> {
     pub fn gradients(&self, expr: &Expr, count: usize) -> Result<Lowered, String> {
         let code = self.code(expr)?;
         let text = match &code.kind {
-            Kind::Tuple(types) if types.len() == count && types.iter().all(|ty| *ty == TENSOR) => {
+            ExprType::Tuple(types)
+                if types.len() == count && types.iter().all(|ty| *ty == TENSOR) =>
+            {
                 let parts: Vec<String> = (0..count).map(|i| format!("all.{i}")).collect();
                 Some(format!("{{ let all = {}; vec![{}] }}", code.text, parts.join(", ")))
             }
-            Kind::Known(ty, Form::Owned) if *ty == TENSOR && count == 1 => {
+            ExprType::Known(ty, Form::Owned) if *ty == TENSOR && count == 1 => {
                 Some(format!("vec![{}]", code.text))
             }
             _ => code.owned_list(),
@@ -181,7 +183,7 @@ impl Scope<'_> {
         match expr {
             Expr::Number(text) => {
                 let decimal = text.contains(['.', 'e', 'E']);
-                Ok(Code::new(text, if decimal { Kind::Decimal } else { Kind::Integer }))
+                Ok(Code::new(text, if decimal { ExprType::Decimal } else { ExprType::Integer }))
             }
             Expr::Text(text) => Ok(Code::passed(format!("{text:?}"), Ty::one(Base::Str))),
             Expr::Bool(flag) => Ok(Code::passed(flag.to_string(), BOOL)),
@@ -211,7 +213,7 @@ impl Scope<'_> {
             Expr::List(parts) => {
                 let parts = self.codes(parts)?;
                 let uses = parts.iter().flat_map(|part| part.uses.clone()).collect();
-                Ok(Code { text: String::new(), kind: Kind::List(parts), uses })
+                Ok(Code { text: String::new(), kind: ExprType::List(parts), uses })
             }
         }
     }
@@ -244,7 +246,7 @@ impl Scope<'_> {
             "grad" => Code::passed("grad", TENSOR).using(Use::Grad),
             "grads" => Code::passed("grads", TENSORS).using(Use::Grads),
             "needs" => Code::place("needs", Ty::list(Base::Bool)).using(Use::Needs),
-            "None" => Code::new("None", Kind::Missing),
+            "None" => Code::new("None", ExprType::Missing),
             "inf" => Code::passed("f64::INFINITY", FLOAT),
             "nan" => Code::passed("f64::NAN", FLOAT),
             "pi" => Code::passed("std::f64::consts::PI", FLOAT),
@@ -306,7 +308,7 @@ impl Scope<'_> {
             let text = format!("({} {op} {})", left.text, right.text);
             return Ok(left.join(right, text).retyped(BOOL));
         }
-        let whole = |code: &Code| code.is(INT) || code.kind == Kind::Integer;
+        let whole = |code: &Code| code.is(INT) || code.kind == ExprType::Integer;
         let (ty, sides) = match whole(&left) && whole(&right) {
             true => (INT, (left.coerced(INT), right.coerced(INT))),
             false => (FLOAT, (left.coerced(FLOAT), right.coerced(FLOAT))),
@@ -349,7 +351,7 @@ impl Scope<'_> {
         };
         let text = format!("if {} {{ {a} }} else {{ {b} }}", condition.text);
         let code = condition.join(then.join(otherwise, String::new()), text);
-        Ok(Code { kind: Kind::Known(ty, form), ..code })
+        Ok(Code { kind: ExprType::Known(ty, form), ..code })
     }
 
     fn method(&self, receiver: &Expr, name: &str, arguments: &[Expr]) -> Result<Code, String> {
@@ -370,7 +372,7 @@ impl Scope<'_> {
         name: &str,
         arguments: &[Expr],
     ) -> Result<Option<Code>, String> {
-        let Kind::Known(ty, form) = code.kind else { return Ok(None) };
+        let ExprType::Known(ty, form) = code.kind else { return Ok(None) };
         if ty.shape == Shape::List {
             return Ok(self.list_metadata(receiver, code, name));
         }
@@ -396,8 +398,8 @@ impl Scope<'_> {
             _ => code.text.clone(),
         };
         let text = read_metadata(&tensor, method, &with);
-        let form = if read.shape == Shape::List { Form::Place } else { Form::Passed };
-        Ok(Some(Code { text, kind: Kind::Known(read, form), uses: code.uses.clone() }))
+        let form = if read.shape == Shape::List { Form::Section } else { Form::Passed };
+        Ok(Some(Code { text, kind: ExprType::Known(read, form), uses: code.uses.clone() }))
     }
 
     /// `xs.sizes()`, `xs.dtypes()` and `xs.len()` of a list.

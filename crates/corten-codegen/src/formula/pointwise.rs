@@ -3,7 +3,7 @@
 use super::Expr;
 use crate::rust::{Base, Shape, Signature, identifier};
 
-/// The functions an expression may call: the methods of `corten_cpu::expr::Expr`.
+/// The functions an expression may call: the methods of `corten_cpu::vec::expr::Expr`.
 #[derive(Debug, Default)]
 pub struct Vocabulary(Vec<Function>);
 
@@ -11,7 +11,7 @@ pub struct Vocabulary(Vec<Function>);
 struct Function {
     name: String,
     arguments: usize,
-    kind: Kind,
+    kind: ValueKind,
 }
 
 impl Vocabulary {
@@ -46,8 +46,8 @@ impl Function {
         method.sig.receiver().filter(|_| over_values)?;
         let syn::ReturnType::Type(_, result) = &method.sig.output else { return None };
         let kind = match quote::quote!(#result).to_string().as_str() {
-            "Self" => Kind::Value,
-            "Self :: Mask" => Kind::Mask,
+            "Self" => ValueKind::Value,
+            "Self :: Mask" => ValueKind::Mask,
             _ => return None,
         };
         let arguments = method.sig.inputs.len();
@@ -94,14 +94,14 @@ pub struct Loop {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Kind {
+enum ValueKind {
     Value,
     Mask,
 }
 
 struct Code {
     text: String,
-    kind: Kind,
+    kind: ValueKind,
 }
 
 /// Lowers an expression over the arguments of a signature.
@@ -137,15 +137,15 @@ pub fn scalars(signature: &Signature) -> Vec<String> {
 
 fn value(code: Code) -> String {
     match code.kind {
-        Kind::Value => code.text,
-        Kind::Mask => format!("E::select({}, E::lit(1.0), E::lit(0.0))", code.text),
+        ValueKind::Value => code.text,
+        ValueKind::Mask => format!("E::select({}, E::lit(1.0), E::lit(0.0))", code.text),
     }
 }
 
 fn mask(code: Code) -> String {
     match code.kind {
-        Kind::Mask => code.text,
-        Kind::Value => format!("({}).ne(E::lit(0.0))", code.text),
+        ValueKind::Mask => code.text,
+        ValueKind::Value => format!("({}).ne(E::lit(0.0))", code.text),
     }
 }
 
@@ -165,8 +165,8 @@ impl Lowering<'_> {
     }
 
     fn code(&self, expr: &Expr) -> Result<Code, String> {
-        let value = |text: String| Ok(Code { text, kind: Kind::Value });
-        let mask = |text: String| Ok(Code { text, kind: Kind::Mask });
+        let value = |text: String| Ok(Code { text, kind: ValueKind::Value });
+        let mask = |text: String| Ok(Code { text, kind: ValueKind::Mask });
         match expr {
             Expr::Number(number) => {
                 let dot = if number.contains(['.', 'e', 'E']) { "" } else { ".0" };
@@ -236,10 +236,10 @@ impl Lowering<'_> {
         let slow = [then, otherwise].map(|side| varies && is_slow(side));
         let condition = self.mask(condition)?;
         let (then, otherwise) = (self.code(then)?, self.code(otherwise)?);
-        if then.kind == Kind::Mask && otherwise.kind == Kind::Mask {
+        if then.kind == ValueKind::Mask && otherwise.kind == ValueKind::Mask {
             let (then, otherwise) = (then.text, otherwise.text);
             let text = format!("(({condition} & {then}) | (!{condition} & {otherwise}))");
-            return Ok(Code { text, kind: Kind::Mask });
+            return Ok(Code { text, kind: ValueKind::Mask });
         }
         let (then, otherwise) = (value(then), value(otherwise));
         let text = match slow {
@@ -250,7 +250,7 @@ impl Lowering<'_> {
                 only_where("(!chosen)", otherwise, second)
             ),
         };
-        Ok(Code { text, kind: Kind::Value })
+        Ok(Code { text, kind: ValueKind::Value })
     }
 
     fn mentions_input(&self, expr: &Expr) -> bool {

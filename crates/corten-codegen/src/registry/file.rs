@@ -1,6 +1,6 @@
 //! The TOML of one family, as written.
 
-use super::Cost;
+use super::{Autocast, Cost};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -13,49 +13,92 @@ pub(super) struct File {
     /// The class of its operators, where their blocks name no other.
     pub(super) cost: Option<Cost>,
     #[serde(default)]
-    pub(super) op: Vec<Block>,
+    pub(super) op: Vec<OpBlock>,
 }
 
 /// One `[[op]]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Block {
+pub(super) struct OpBlock {
+    /// PyTorch's registered schema; a namespace other than `aten` stands in front of it. Required.
     pub(super) schema: Spanned<String>,
+    /// Forms beside the operator itself, between blanks: `function` of the Python module, `method` of `Tensor`, the derived `inplace` and `out` forms, and `copy`, which makes `view_copy` of `view`.
     #[serde(default)]
     pub(super) variants: String,
+    /// Further Python homes, such as `nn.functional`.
     #[serde(default)]
     pub(super) python: Words,
+    /// The schema of the in-place form where it does not follow from the declared one.
     pub(super) inplace: Option<String>,
+    /// The schema of the out form where it does not follow from the declared one.
     pub(super) out: Option<String>,
 
+    /// An expression of the elements: the loop is generated from it.
     pub(super) pointwise: Option<Spanned<String>>,
+    /// How the dtype of a pointwise operator follows from its operands': `same`, `float`, `comparison` …
     pub(super) promote: Option<String>,
+    /// The dtypes that a pointwise operator accepts: `all`, `float`, `real` …
     pub(super) domain: Option<String>,
+    /// The function of `corten_ops::meta` that gives the `TensorIterator` of a hand-written loop.
     pub(super) meta: Option<String>,
+    /// The function of `corten_cpu::kernels` that computes the operator: a loop beside `meta` or `promote`, else a function with the schema's signature.
     pub(super) kernel: Option<String>,
+    /// As `kernel`, for the in-place form.
     pub(super) kernel_inplace: Option<String>,
+    /// As `kernel`, for the out form.
     pub(super) kernel_out: Option<String>,
+    /// What a kernel does on the meta device: `itself` where it stops before it looks at data, or a function of `corten_ops::meta`.
     pub(super) meta_kernel: Option<String>,
+    /// The function of `corten_ops::any` that computes the operator on every device; its gradient is separate.
     pub(super) any: Option<String>,
+    /// As `any`, for the in-place form.
     pub(super) any_inplace: Option<String>,
+    /// As `any`, for the out form.
     pub(super) any_out: Option<String>,
+    /// The function of `corten_ops::composite` that calls other operators, through which it is differentiable; `wrap_scalar` for the overload whose numbers become tensors.
     pub(super) composite: Option<String>,
+    /// As `composite`, for the in-place form.
     pub(super) composite_inplace: Option<String>,
+    /// As `composite`, for the out form.
     pub(super) composite_out: Option<String>,
 
+    /// The gradient: `none`, `manual`, or a formula per argument (`grad.self`); `grad.multi` (with `grad.args`) for one formula that returns several.
     pub(super) grad: Option<Grad>,
+    /// Formulas of the in-place form where they are others.
     pub(super) grad_inplace: Option<BTreeMap<String, Formula>>,
+    /// The outputs that are differentiable, where not all are.
     pub(super) grad_outputs: Option<Vec<usize>>,
+    /// The name of the graph's node where it is not derived from the operator's.
     pub(super) node: Option<String>,
+    /// The same of the in-place form.
     pub(super) node_inplace: Option<String>,
+    /// Whether the derived out form takes only an output of the result's dtype.
     #[serde(default)]
     pub(super) exact_out: bool,
+    /// The words of the error for an output of another dtype: `{expected}`, `{got}` and `{result}` are replaced.
     pub(super) out_error: Option<String>,
+    /// Whether the derived out form of a composite operator records a history in the output.
     #[serde(default)]
     pub(super) out_history: bool,
+    /// The function of `corten_ops::batched::rules` that runs the operator under `vmap`; without one it runs item by item, or as other pointwise operators.
     pub(super) batch: Option<String>,
+    /// `stream` where the work grows with the number of elements, `product` where it grows faster.
     pub(super) cost: Option<Cost>,
+    /// What automatic casts do to floating-point arguments: `lower`, `float32` or `widest`.
+    pub(super) autocast: Option<Autocast>,
+    /// Tensor arguments that hold positions, counts or truth values: they never require a gradient.
+    #[serde(default)]
+    pub(super) nondiff: Words,
+    /// Sets that the operator belongs to, which Python code asks for by `_C._ops_tagged`: `jagged_…`, `nested_…` and
+    /// `masked_…` say how tensors of parts compute it.
+    #[serde(default)]
+    pub(super) tags: Words,
+    /// Kernels of `corten_cpu::kernels` at further dispatch keys, as `kernel_at.CPU = "…"`.
+    #[serde(default)]
+    pub(super) kernel_at: BTreeMap<String, String>,
+    /// The name of the Rust method where it is not derived.
     pub(super) rust: Option<String>,
+    /// What the operator does, in one or two sentences.
     #[serde(default)]
     pub(super) doc: String,
 }

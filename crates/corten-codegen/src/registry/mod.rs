@@ -51,6 +51,18 @@ pub enum Cost {
     Product,
 }
 
+/// The dtype that automatic casts give an operator's floating-point arguments; `corten_ops` has the same.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Autocast {
+    /// The thread's lower precision.
+    Lower,
+    /// `float32`.
+    Float32,
+    /// The widest of the arguments' and the lower precision.
+    Widest,
+}
+
 /// A mistake in a declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
@@ -133,6 +145,14 @@ pub struct Op {
     pub batch: Option<String>,
     /// How its work grows with its arguments.
     pub cost: Cost,
+    /// What automatic casts do to the arguments of the declared form.
+    pub autocast: Option<Autocast>,
+    /// Tensor arguments that hold positions, counts or truth values: they never require a gradient.
+    pub nondiff: Vec<String>,
+    /// Sets that it belongs to.
+    pub tags: Vec<String>,
+    /// Kernels of the CPU crate for further dispatch keys, as pairs of key and path.
+    pub kernel_at: Vec<(String, String)>,
     /// The Rust method's name where it is not derived.
     pub rust: Option<String>,
     /// What it does.

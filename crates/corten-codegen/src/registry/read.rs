@@ -1,6 +1,6 @@
 //! From TOML to the model.
 
-use super::file::{self, Block, Formula as RawFormula};
+use super::file::{self, Formula as RawFormula, OpBlock};
 use super::{
     Body, Cost, Grad, Location, MetaKernel, MetaRule, Mistake, Op, Paths, Registry, Variants,
     derive,
@@ -94,7 +94,7 @@ pub(super) fn file(name: &str, text: &str, registry: &mut Registry, mistakes: &m
     }
 }
 
-fn operator(block: Block, family: &str, location: Location) -> Result<Op, String> {
+fn operator(block: OpBlock, family: &str, location: Location) -> Result<Op, String> {
     let (namespace, schema) =
         (namespace(block.schema.get_ref())?, parse_schema(block.schema.get_ref())?);
     let variants = variants(&block.variants)?;
@@ -123,6 +123,10 @@ fn operator(block: Block, family: &str, location: Location) -> Result<Op, String
         out_history: block.out_history,
         batch: block.batch,
         cost: Cost::default(),
+        autocast: block.autocast,
+        nondiff: nondiff(&block.nondiff, &schema)?,
+        tags: block.tags.to_list(),
+        kernel_at: block.kernel_at.into_iter().collect(),
         rust: block.rust,
         doc: block.doc,
         location,
@@ -132,6 +136,17 @@ fn operator(block: Block, family: &str, location: Location) -> Result<Op, String
         out,
         variants,
     })
+}
+
+/// The names of `nondiff`, each of which is a tensor argument.
+fn nondiff(words: &file::Words, schema: &Schema) -> Result<Vec<String>, String> {
+    let names = words.to_list();
+    let is_tensor =
+        |name: &String| schema.arguments.iter().any(|a| a.name == *name && a.ty.holds_tensors());
+    match names.iter().find(|name| !is_tensor(name)) {
+        Some(name) => Err(format!("nondiff: `{name}` is no tensor argument")),
+        None => Ok(names),
+    }
 }
 
 /// The operator that copies what a view operator shows.
@@ -164,6 +179,10 @@ fn copy_of(view: &Op) -> Result<Op, String> {
         out_history: false,
         batch: view.batch.clone(),
         cost: view.cost,
+        autocast: None,
+        nondiff: view.nondiff.clone(),
+        tags: Vec::new(),
+        kernel_at: Vec::new(),
         rust: None,
         doc: format!("The view that `{}` makes, copied.", view.schema.name),
     })
@@ -195,7 +214,7 @@ fn variants(text: &str) -> Result<Variants, String> {
     Ok(variants)
 }
 
-fn body(block: &Block, schema: &Schema) -> Result<Body, String> {
+fn body(block: &OpBlock, schema: &Schema) -> Result<Body, String> {
     let kinds = [
         ("any", block.any.is_some()),
         ("composite", block.composite.is_some()),
@@ -250,7 +269,7 @@ fn meta_kernel(text: &str) -> MetaKernel {
 }
 
 /// `name` or `name(variant)`: a function of `corten_ops::meta`, or the name of a pointwise rule.
-fn meta_rule(text: &str, block: &Block, schema: &Schema) -> Result<MetaRule, String> {
+fn meta_rule(text: &str, block: &OpBlock, schema: &Schema) -> Result<MetaRule, String> {
     let bare = text.strip_prefix("unary_").unwrap_or(text);
     if PROMOTE.contains(&bare) {
         return promoting(bare, block);
@@ -267,7 +286,7 @@ fn meta_rule(text: &str, block: &Block, schema: &Schema) -> Result<MetaRule, Str
     }
 }
 
-fn pointwise_rule(block: &Block, schema: &Schema) -> Result<MetaRule, String> {
+fn pointwise_rule(block: &OpBlock, schema: &Schema) -> Result<MetaRule, String> {
     let tensors = schema.arguments.iter().filter(|a| a.ty.is_tensor() && !a.kwarg_only).count();
     let default = match tensors {
         1 => "same",
@@ -278,7 +297,7 @@ fn pointwise_rule(block: &Block, schema: &Schema) -> Result<MetaRule, String> {
     promoting(block.promote.as_deref().unwrap_or(default), block)
 }
 
-fn promoting(promote: &str, block: &Block) -> Result<MetaRule, String> {
+fn promoting(promote: &str, block: &OpBlock) -> Result<MetaRule, String> {
     let find = |name: &str, known: &[&'static str], field: &str| {
         let found = known.iter().copied().find(|one| *one == name);
         found.ok_or_else(|| format!("{field}: `{name}` is none of {}", known.join(", ")))
@@ -290,19 +309,19 @@ fn promoting(promote: &str, block: &Block) -> Result<MetaRule, String> {
 }
 
 /// The outputs that have gradients, as bits.
-fn grad_outputs(block: &Block, schema: &Schema) -> u32 {
+fn grad_outputs(block: &OpBlock, schema: &Schema) -> u32 {
     match &block.grad_outputs {
         Some(list) => list.iter().fold(0, |bits, i| bits | 1 << (i % 32)),
         None => (0..schema.returns.len().min(32)).fold(0, |bits, i| bits | 1 << i),
     }
 }
 
-fn grad_inplace(block: &Block, schema: &Schema) -> Result<Option<Grad>, String> {
+fn grad_inplace(block: &OpBlock, schema: &Schema) -> Result<Option<Grad>, String> {
     let Some(table) = &block.grad_inplace else { return Ok(None) };
     formulas(table, schema, grad_outputs(block, schema)).map(Some)
 }
 
-fn grad(block: &Block, schema: &Schema) -> Result<Grad, String> {
+fn grad(block: &OpBlock, schema: &Schema) -> Result<Grad, String> {
     let outputs = grad_outputs(block, schema);
     match &block.grad {
         None if block.composite.is_some() => Ok(Grad::Composite),

@@ -3,11 +3,11 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 
-use super::brief::Turn;
+use super::spinlock::SpinLock;
 
 /// A value behind a lock that is held for a few instructions.
 pub struct BriefCell<T> {
-    turn: Turn,
+    turn: SpinLock,
     value: UnsafeCell<T>,
 }
 
@@ -21,7 +21,7 @@ impl<T> BriefCell<T> {
     /// A value behind a lock.
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
-        Self { turn: Turn::new(), value: UnsafeCell::new(value) }
+        Self { turn: SpinLock::new(), value: UnsafeCell::new(value) }
     }
 
     /// Runs `work` on the value. It must neither come back to this cell, which would never end,
@@ -66,7 +66,7 @@ impl<T> BriefCell<T> {
     }
 }
 
-struct Leave<'a>(&'a Turn);
+struct Leave<'a>(&'a SpinLock);
 
 impl Drop for Leave<'_> {
     #[inline]

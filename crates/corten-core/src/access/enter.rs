@@ -46,7 +46,7 @@ fn key(storage: *const StorageImpl) -> usize {
     storage.expose_provenance()
 }
 
-/// Sets of up to this many storages can take the fast road.
+/// Sets of up to this many storages can take the fast path.
 pub(super) const FEW: usize = 4;
 
 /// The storages of a set, as found in the tensors; null for tensors without one.
@@ -62,7 +62,7 @@ pub(super) struct Entered {
     thread: PhantomData<*mut ()>,
 }
 
-/// The fast road: enters the storages of `wanted` if this thread is inside of nothing yet and no
+/// The fast path: enters the storages of `wanted` if this thread is inside of nothing yet and no
 /// storage makes it wait or is biased to another thread. Otherwise the thread is inside of nothing.
 /// `found` gets the storages, null for tensors without one.
 // Everything here stays in registers: no reference to a local may escape into a call.
@@ -118,7 +118,7 @@ unsafe fn inside_at_once(storage: *const StorageImpl, mine: &Slots, entry: &Atom
     counted
 }
 
-/// The slow road: enters the storages of `wanted`, waiting for other threads.
+/// The slow path: enters the storages of `wanted`, waiting for other threads.
 #[cold]
 pub(super) fn enter_waiting<W: Wanted>(wanted: &[W]) -> Result<(Entered, Found)> {
     let slots = slots();

@@ -6,14 +6,14 @@
 //! works is in `README.md` beside this file.
 
 mod blocks;
-mod brief;
 mod cell;
-mod dense;
 mod enter;
 mod guard;
 mod protocol;
 mod record;
 mod set;
+mod small_copy;
+mod spinlock;
 
 pub use blocks::{Blocks, WantedBlock};
 pub use cell::BriefCell;

@@ -9,7 +9,7 @@ use super::stats::{self, Counters};
 use super::{classes, cpu, system};
 
 /// A free block holds the address of the next one.
-type Block = NonNull<u8>;
+type FreeBlock = NonNull<u8>;
 
 /// A stack of free blocks of one class.
 struct List {
@@ -24,7 +24,7 @@ impl List {
     const EMPTY: Self = Self { head: ptr::null_mut(), len: 0 };
 
     #[inline(always)]
-    fn pop(&mut self) -> Option<Block> {
+    fn pop(&mut self) -> Option<FreeBlock> {
         let block = NonNull::new(self.head)?;
         // SAFETY: a block in a list belongs to the list and starts with the next address.
         self.head = unsafe { block.cast::<*mut u8>().read() };
@@ -33,7 +33,7 @@ impl List {
     }
 
     #[inline(always)]
-    fn push(&mut self, block: Block) {
+    fn push(&mut self, block: FreeBlock) {
         // SAFETY: the block is free, aligned to 64 bytes and at least 64 bytes long.
         unsafe { block.cast::<*mut u8>().write(self.head) };
         self.head = block.as_ptr();
@@ -91,7 +91,7 @@ impl Drop for LocalCell {
 
 /// A block of a class, or `None` if the system has none.
 #[inline(always)]
-pub(super) fn allocate(class: usize) -> Option<Block> {
+pub(super) fn allocate(class: usize) -> Option<FreeBlock> {
     let fast = LOCAL.try_with(|cell| {
         cell.with(|local| {
             let counters = local.counters?;
@@ -107,7 +107,7 @@ pub(super) fn allocate(class: usize) -> Option<Block> {
 }
 
 #[cold]
-fn allocate_slow(class: usize) -> Option<Block> {
+fn allocate_slow(class: usize) -> Option<FreeBlock> {
     let nbytes = classes::size(class);
     let mut taken = take_from_central(class);
     let block = match taken.pop() {
@@ -141,7 +141,7 @@ fn allocate_slow(class: usize) -> Option<Block> {
 /// # Safety
 /// `block` must come from [`allocate`] with the same class, each time used once.
 #[inline(always)]
-pub(super) unsafe fn free(block: Block, class: usize) {
+pub(super) unsafe fn free(block: FreeBlock, class: usize) {
     let kept = LOCAL.try_with(|cell| {
         cell.with(|local| {
             let list = &mut local.lists[class];
@@ -160,7 +160,7 @@ pub(super) unsafe fn free(block: Block, class: usize) {
 
 /// Handles a full list, or the first free of a thread.
 #[cold]
-fn free_slow(block: Block, class: usize) {
+fn free_slow(block: FreeBlock, class: usize) {
     let surplus = LOCAL.try_with(|cell| {
         cell.with(|local| {
             let list = &mut local.lists[class];
@@ -181,7 +181,7 @@ fn free_slow(block: Block, class: usize) {
 
 /// Frees a block when the thread's lists are gone already.
 #[cold]
-fn free_without_thread(block: Block, class: usize) {
+fn free_without_thread(block: FreeBlock, class: usize) {
     stats::count_shared_free(classes::size(class));
     let mut single = List::EMPTY;
     single.push(block);

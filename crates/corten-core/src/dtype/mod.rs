@@ -257,37 +257,74 @@ pub fn default_complex_dtype() -> DType {
 ///
 /// `match_dtype!(dtype, "exp", Float, T => kernel::<T>(it))`. The expression is a `Result`; a
 /// dtype outside the named set gives `"exp" not implemented for 'Long'`. Sets:
-/// `All` (every dtype), `AllNoF8`, `AllNoComplex`, `Real` (integers, f16 to f64), `Float`
-/// (f16, bf16, f32, f64), `FloatComplex` (`Float` and `Complex`), `Complex` (c32, c64, c128),
-/// `Integral` (8 integers), `IntegralBool`.
+///
+/// | set | dtypes |
+/// |---|---|
+/// | `All`, `AllNoF8`, `AllNoComplex` | every dtype, without float8, without complex |
+/// | `Real`, `RealBool` | all integers, f16, bf16, f32, f64; and bool |
+/// | `Ordered`, `OrderedBool` | u8, i8 to i64, f16, bf16, f32, f64; and bool |
+/// | `Summable` | `Ordered`, c64, c128 |
+/// | `Product` | u8, i8 to i64, f32, f64, c64, c128 |
+/// | `Float`, `FloatComplex`, `FloatBlas` | f16, bf16, f32, f64; and c32, c64, c128; and c64, c128 |
+/// | `Blas`, `SingleDouble` | f32, f64, c64, c128; f32, f64 |
+/// | `Complex` | c32, c64, c128 |
+/// | `Integral`, `IntegralBool` | all integers; and bool |
+/// | `Counts` | u8, i8 to i64 |
 #[macro_export]
 macro_rules! match_dtype {
     ($dtype:expr, $op:expr, All, $t:ident => $body:expr) => {
-        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int float complex bcomplex float8])
+        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int uint half full chalf complex bcomplex float8])
     };
     ($dtype:expr, $op:expr, AllNoF8, $t:ident => $body:expr) => {
-        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int float complex])
+        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int uint half full chalf complex])
     };
     ($dtype:expr, $op:expr, AllNoComplex, $t:ident => $body:expr) => {
-        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int float float8])
+        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int uint half full float8])
+    };
+    ($dtype:expr, $op:expr, RealBool, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int uint half full])
     };
     ($dtype:expr, $op:expr, Real, $t:ident => $body:expr) => {
-        $crate::__match_dtype!($dtype, $op, $t => $body, [int float])
+        $crate::__match_dtype!($dtype, $op, $t => $body, [int uint half full])
+    };
+    ($dtype:expr, $op:expr, Ordered, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [int half full])
+    };
+    ($dtype:expr, $op:expr, OrderedBool, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int half full])
+    };
+    ($dtype:expr, $op:expr, Summable, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [int half full complex])
+    };
+    ($dtype:expr, $op:expr, Product, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [int full complex])
     };
     ($dtype:expr, $op:expr, Float, $t:ident => $body:expr) => {
-        $crate::__match_dtype!($dtype, $op, $t => $body, [float])
+        $crate::__match_dtype!($dtype, $op, $t => $body, [half full])
     };
     ($dtype:expr, $op:expr, FloatComplex, $t:ident => $body:expr) => {
-        $crate::__match_dtype!($dtype, $op, $t => $body, [float complex])
+        $crate::__match_dtype!($dtype, $op, $t => $body, [half full chalf complex])
+    };
+    ($dtype:expr, $op:expr, FloatBlas, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [half full complex])
+    };
+    ($dtype:expr, $op:expr, Blas, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [full complex])
+    };
+    ($dtype:expr, $op:expr, SingleDouble, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [full])
     };
     ($dtype:expr, $op:expr, Complex, $t:ident => $body:expr) => {
-        $crate::__match_dtype!($dtype, $op, $t => $body, [complex])
+        $crate::__match_dtype!($dtype, $op, $t => $body, [chalf complex])
     };
-    ($dtype:expr, $op:expr, Integral, $t:ident => $body:expr) => {
+    ($dtype:expr, $op:expr, Counts, $t:ident => $body:expr) => {
         $crate::__match_dtype!($dtype, $op, $t => $body, [int])
     };
+    ($dtype:expr, $op:expr, Integral, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [int uint])
+    };
     ($dtype:expr, $op:expr, IntegralBool, $t:ident => $body:expr) => {
-        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int])
+        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int uint])
     };
 }
 
@@ -303,16 +340,26 @@ macro_rules! __match_dtype {
     };
     (@gather $d:expr, $op:expr, $t:ident => $body:expr, [int $($c:ident)*], [$($arms:tt)*]) => {
         $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($c)*], [$($arms)*
-            UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64, UInt16 u16, UInt32 u32, UInt64 u64,])
+            UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64,])
     };
-    (@gather $d:expr, $op:expr, $t:ident => $body:expr, [float $($c:ident)*], [$($arms:tt)*]) => {
+    (@gather $d:expr, $op:expr, $t:ident => $body:expr, [uint $($c:ident)*], [$($arms:tt)*]) => {
         $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($c)*], [$($arms)*
-            Float16 $crate::f16, Float32 f32, Float64 f64, BFloat16 $crate::bf16,])
+            UInt16 u16, UInt32 u32, UInt64 u64,])
+    };
+    (@gather $d:expr, $op:expr, $t:ident => $body:expr, [half $($c:ident)*], [$($arms:tt)*]) => {
+        $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($c)*], [$($arms)*
+            Float16 $crate::f16, BFloat16 $crate::bf16,])
+    };
+    (@gather $d:expr, $op:expr, $t:ident => $body:expr, [full $($c:ident)*], [$($arms:tt)*]) => {
+        $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($c)*], [$($arms)* Float32 f32, Float64 f64,])
+    };
+    (@gather $d:expr, $op:expr, $t:ident => $body:expr, [chalf $($c:ident)*], [$($arms:tt)*]) => {
+        $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($c)*], [$($arms)*
+            Complex32 $crate::Complex<$crate::f16>,])
     };
     (@gather $d:expr, $op:expr, $t:ident => $body:expr, [complex $($c:ident)*], [$($arms:tt)*]) => {
         $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($c)*], [$($arms)*
-            Complex32 $crate::Complex<$crate::f16>, Complex64 $crate::Complex<f32>,
-            Complex128 $crate::Complex<f64>,])
+            Complex64 $crate::Complex<f32>, Complex128 $crate::Complex<f64>,])
     };
     (@gather $d:expr, $op:expr, $t:ident => $body:expr, [bcomplex $($c:ident)*], [$($arms:tt)*]) => {
         $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($c)*], [$($arms)*

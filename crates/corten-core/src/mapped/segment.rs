@@ -27,7 +27,7 @@ static LIVE: Mutex<Vec<Weak<Segment>>> = Mutex::new(Vec::new());
 
 /// How a message with a segment's name travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Road {
+pub enum Transport {
     /// Through a queue or a pipe: whoever may read it keeps the segment.
     Queue = 8,
     /// Through a channel that two processes hold alone: its end is the message's end.
@@ -97,7 +97,9 @@ impl Page {
 
     fn is_unused(&self) -> bool {
         let users = Self::entries().any(|at| self.u32(at) != 0 && self.u32(at + 4) != 0);
-        !users && self.u32(Road::Queue as usize) == 0 && self.u32(Road::Channel as usize) == 0
+        !users
+            && self.u32(Transport::Queue as usize) == 0
+            && self.u32(Transport::Channel as usize) == 0
     }
 }
 
@@ -127,14 +129,17 @@ impl Segment {
 
     /// The segment with a name, its file and the number of bytes of data. A message that came with the
     /// name is counted as received.
-    pub(super) fn open(path: &Path, message: Option<Road>) -> io::Result<(Arc<Self>, File, usize)> {
+    pub(super) fn open(
+        path: &Path,
+        message: Option<Transport>,
+    ) -> io::Result<(Arc<Self>, File, usize)> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let locked = Locked::new(&file)?;
         let mut page = read(&file)?;
         let at = page.entry(this_process()?)?;
         page.add(at + 4, 1);
-        if let Some(road) = message {
-            page.add(road as usize, -1);
+        if let Some(transport) = message {
+            page.add(transport as usize, -1);
         }
         file.write_all_at(&page.0, 0)?;
         let nbytes = usize::try_from(page.u64(16)).unwrap_or(usize::MAX);
@@ -166,14 +171,14 @@ impl Segment {
     ///
     /// # Errors
     /// The name is gone.
-    pub fn announce(&self, road: Road, readers: &[u32]) -> io::Result<()> {
+    pub fn announce(&self, transport: Transport, readers: &[u32]) -> io::Result<()> {
         self.change(|page| {
             if self.holder.load(Ordering::Relaxed) != std::process::id() {
                 let at = page.entry(this_process()?)?;
                 page.add(at + 4, 1);
                 self.holder.store(std::process::id(), Ordering::Relaxed);
             }
-            page.add(road as usize, 1);
+            page.add(transport as usize, 1);
             for pid in readers {
                 if let Some(start) = start_of(*pid) {
                     // Where the table is full of living users, they keep the segment.
@@ -185,9 +190,9 @@ impl Segment {
     }
 
     /// Counts a message as received by a process that has the segment already.
-    pub fn received(&self, road: Road) -> io::Result<()> {
+    pub fn received(&self, transport: Transport) -> io::Result<()> {
         self.change(|page| {
-            page.add(road as usize, -1);
+            page.add(transport as usize, -1);
             Ok(())
         })
     }

@@ -369,7 +369,7 @@ impl TensorImpl {
 
     /// Installs an autograd state unless there is one. Returns whether it was installed.
     pub fn set_autograd_meta(&self, meta: Box<dyn AutogradMeta>) -> bool {
-        // A brief view has one, though not here yet.
+        // A compact view has one, though not here yet.
         if !self.defined() || self.info().has(Info::BRIEF_VIEW) {
             return false;
         }

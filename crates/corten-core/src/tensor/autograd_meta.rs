@@ -37,7 +37,7 @@ pub trait AutogradMeta: Any + Send + Sync {
 /// Makes a default autograd state.
 pub type AutogradMetaFactory = fn() -> Box<dyn AutogradMeta>;
 
-/// What the full state of a brief view is made of.
+/// What the full state of a compact view is made of.
 #[derive(Debug)]
 pub struct FullView {
     /// What the tensor is a view of.

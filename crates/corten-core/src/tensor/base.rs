@@ -40,7 +40,7 @@ pub struct TensorImpl {
 const _: () = assert!(size_of::<TensorImpl>() <= 176, "see Note [TensorImpl size]");
 
 /// The packed word: bits 0..16 dtype, 16..24 device type (255: none), 24..32 index, 32..48 flags,
-/// 48..64 the version at which a brief view was made.
+/// 48..64 the version at which a compact view was made.
 #[derive(Clone, Copy)]
 pub(super) struct Info(pub(super) u64);
 

@@ -91,7 +91,7 @@ impl fmt::Debug for ExtraMeta {
 #[derive(Default)]
 pub(super) struct ExtraCell {
     parts: Mutex<ExtraMeta>,
-    blocks: Mutex<Vec<super::shape::Block>>,
+    blocks: Mutex<Vec<super::shape::HeapDims>>,
 }
 
 impl ExtraCell {
@@ -99,7 +99,7 @@ impl ExtraCell {
         self.parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    pub(super) fn blocks(&self) -> MutexGuard<'_, Vec<super::shape::Block>> {
+    pub(super) fn blocks(&self) -> MutexGuard<'_, Vec<super::shape::HeapDims>> {
         self.blocks.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

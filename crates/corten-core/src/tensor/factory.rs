@@ -2,8 +2,8 @@
 
 use super::TensorBase;
 use super::base::{Info, Parts, TensorImpl, extend_keys};
+use super::dense::fresh_host_keys;
 use super::handle::check_ranks;
-use super::plain::fresh_host_keys;
 use super::version::VersionSlot;
 use crate::geometry::{
     ContiguityFlags, DIMS_IN_PLACE, checked_numel, memory_format_strides, storage_bytes_contiguous,

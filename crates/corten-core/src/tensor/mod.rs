@@ -3,13 +3,13 @@
 mod accessors;
 mod autograd_meta;
 mod base;
-mod brief;
+mod compact_view;
 mod copy;
+mod dense;
 mod extra;
 mod factory;
 mod handle;
 mod lazy;
-mod plain;
 mod resize;
 mod shape;
 mod version;

@@ -46,7 +46,7 @@ impl Geometry {
 }
 
 /// A heap block: the capacity is half its length; sizes and strides lie side by side.
-pub(super) type Block = Box<[AtomicI64]>;
+pub(super) type HeapDims = Box<[AtomicI64]>;
 
 /// One word of sequence number and rank, then five sizes and five strides, or the address of a block.
 #[derive(Debug)]
@@ -437,7 +437,7 @@ pub(super) struct WriteGuard<'a> {
 
 impl WriteGuard<'_> {
     /// Stores a new shape. `blocks` are the tensor's heap blocks: one with enough room is reused.
-    pub(super) fn store(&self, blocks: &mut Vec<Block>, sizes: &[i64], strides: &[i64]) {
+    pub(super) fn store(&self, blocks: &mut Vec<HeapDims>, sizes: &[i64], strides: &[i64]) {
         let (shape, rank) = (self.shape, sizes.len());
         if rank <= INLINE {
             store_words(&shape.slots[..INLINE], sizes);
@@ -464,11 +464,11 @@ impl Drop for WriteGuard<'_> {
     }
 }
 
-fn new_block(capacity: usize) -> Block {
+fn new_block(capacity: usize) -> HeapDims {
     (0..2 * capacity).map(|_| AtomicI64::new(0)).collect()
 }
 
-fn address(block: &Block) -> i64 {
+fn address(block: &HeapDims) -> i64 {
     block.as_ptr().expose_provenance() as i64
 }
 

@@ -1,8 +1,8 @@
 //! Copies of matrices.
 
 use super::matrix::{Mat, MatMut};
-use crate::strided::Rows;
-use crate::tiles::copy_block;
+use crate::copy::strided::Rows;
+use crate::copy::transpose::copy_block;
 use corten_core::{Element, Result, bug};
 
 impl<T: Element> MatMut<'_, T> {

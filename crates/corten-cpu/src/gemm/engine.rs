@@ -5,30 +5,36 @@ use super::{Base, Factor, Factors, Mat, MatMut, SideBySide};
 use crate::vec::{Level, level};
 use corten_core::{Complex, Element, Scalar, bf16, f16, unwinding};
 use corten_gemm::{
-    Apart, Bf16, Byte, F16, Instructions, SLACK, Source, Start, View, Way, product_of_bytes,
-    product_of_narrow,
+    Accumulate, BatchStride, Bf16, F16, Int8, Isa, MatrixRef, PACK_PADDING, Plan, View, gemm_int8,
+    gemm_mixed,
 };
 use std::num::Wrapping;
 
 /// An element type that matrices can be made of.
 pub(crate) trait MatElement: Element + Default {
-    /// `c = beta * c + alpha * a @ b` on this thread. The shapes fit and no dimension is 0. The way
+    /// `c = beta * c + alpha * a @ b` on this thread. The shapes fit and no dimension is 0. The plan
     /// is that of the whole product, of which this may be a part.
-    fn product(way: Way, c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors);
+    fn product(
+        plan: Plan,
+        c: MatMut<'_, Self>,
+        a: Mat<'_, Self>,
+        b: Mat<'_, Self>,
+        factors: Factors,
+    );
 
     /// `c = base + a @ b`.
     fn product_from(
-        way: Way,
+        plan: Plan,
         mut c: MatMut<'_, Self>,
         a: Mat<'_, Self>,
         b: Mat<'_, Self>,
         base: Base<'_, Self>,
     ) {
         if let Base::Nothing = base {
-            return Self::product(way, c, a, b, Factors::PRODUCT);
+            return Self::product(plan, c, a, b, Factors::PRODUCT);
         }
         base.fill(&mut c);
-        Self::product(way, c, a, b, Factors::ADD);
+        Self::product(plan, c, a, b, Factors::ADD);
     }
 
     /// `c = base + a @ b` over so many steps. The shapes fit and no dimension is 0.
@@ -60,13 +66,13 @@ pub(crate) trait MatElement: Element + Default {
                     Factors::ADD
                 }
             };
-            Self::product(Way::TILES, c, a, b.cols(range), factors);
+            Self::product(Plan::BLOCKED, c, a, b.cols(range), factors);
         }
     }
 
     /// Whether a product with so many columns copies rows that lie at a multiple of
-    /// [`CONFLICT`](super::CONFLICT).
-    fn copies_rows_in_conflict(_cols: usize) -> bool {
+    /// [`L1_ALIAS_STRIDE`](super::L1_ALIAS_STRIDE).
+    fn packs_aliasing_rows(_cols: usize) -> bool {
         true
     }
 
@@ -89,8 +95,8 @@ fn made<'a, T: MatElement>(
     match factor {
         Factor::Matrix(matrix) => Some(matrix),
         Factor::Made(columns) => {
-            unwinding::resize(room, lines * len + SLACK, T::default());
-            columns.fill(0..lines, 0..len, room, len);
+            unwinding::resize(room, lines * len + PACK_PADDING, T::default());
+            columns.pack(0..lines, 0..len, room, len);
             Mat::row_major(room, lines, len).ok()
         }
         Factor::Pieces(pieces) => {
@@ -102,44 +108,44 @@ fn made<'a, T: MatElement>(
 }
 
 /// The instructions of the level in use.
-pub(super) fn instructions() -> Instructions {
+pub(super) fn instructions() -> Isa {
     match level() {
-        Level::Baseline => Instructions::Portable,
-        Level::Avx2 => Instructions::Avx2,
+        Level::Baseline => Isa::Portable,
+        Level::Avx2 => Isa::Avx2,
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 if is_x86_feature_detected!("avx512vnni") => {
             match is_x86_feature_detected!("avx512bf16") {
-                true if corten_gemm::has_amx() => Instructions::Amx,
-                true => Instructions::Avx512Bf16,
-                false => Instructions::Avx512Vnni,
+                true if corten_gemm::has_amx() => Isa::Amx,
+                true => Isa::Avx512Bf16,
+                false => Isa::Avx512Vnni,
             }
         }
-        Level::Avx512 => Instructions::Avx512,
+        Level::Avx512 => Isa::Avx512,
     }
 }
 
 /// The name of those instructions.
 pub(crate) fn instructions_in_use() -> &'static str {
     match instructions() {
-        Instructions::Portable => "baseline instructions",
-        Instructions::Avx2 => "AVX2",
-        Instructions::Avx512 => "AVX-512",
-        Instructions::Avx512Vnni => "AVX-512 VNNI",
-        Instructions::Avx512Bf16 => "AVX-512 BF16",
-        Instructions::Amx => "AMX",
+        Isa::Portable => "baseline instructions",
+        Isa::Avx2 => "AVX2",
+        Isa::Avx512 => "AVX-512",
+        Isa::Avx512Vnni => "AVX-512 VNNI",
+        Isa::Avx512Bf16 => "AVX-512 BF16",
+        Isa::Amx => "AMX",
     }
 }
 
 /// `c = a @ b` of bytes on this thread. The shapes fit and no dimension is 0.
-pub(super) fn multiply_bytes<A: Byte, B: Byte>(
-    way: Way,
+pub(super) fn multiply_bytes<A: Int8, B: Int8>(
+    plan: Plan,
     c: MatMut<'_, i32>,
     a: Mat<'_, A>,
     b: Mat<'_, B>,
 ) {
     // SAFETY: integers that wrap around are integers; the matrices lie where their pointers say, `c`
     // shares memory with no other one, and the instructions are those of the level in use.
-    unsafe { product_of_bytes(way, instructions(), c.view().cast(), a.view(), b.view()) };
+    unsafe { gemm_int8(plan, instructions(), c.view().cast(), a.view(), b.view()) };
 }
 
 /// Whether a factor is exactly zero.
@@ -151,28 +157,28 @@ macro_rules! through_real_tiles {
     ($($t:ident),*) => {$(
         impl MatElement for $t {
             fn product(
-                way: Way,
+                plan: Plan,
                 c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
                 factors: Factors,
             ) {
                 let start = match is_zero(factors.beta) {
-                    true => Start::Nothing,
-                    false => Start::Scaled(Self::from_scalar(factors.beta)),
+                    true => Accumulate::Overwrite,
+                    false => Accumulate::Beta(Self::from_scalar(factors.beta)),
                 };
                 let alpha = Self::from_scalar(factors.alpha);
                 // SAFETY: the matrices lie where their pointers say, `c` shares memory with no
                 // other one, and the instructions are those of the level in use.
                 unsafe {
                     let (c, a, b) = (c.view(), a.view(), b.view());
-                    corten_gemm::product(way, instructions(), c, a, b, alpha, start);
+                    corten_gemm::gemm(plan, instructions(), c, a, b, alpha, start);
                 }
             }
 
             #[inline(always)]
             fn product_from(
-                way: Way,
+                plan: Plan,
                 c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
@@ -182,7 +188,7 @@ macro_rules! through_real_tiles {
                 // SAFETY: as for `product`; there is a value for every row, or column.
                 unsafe {
                     let (c, a, b) = (c.view(), a.view(), b.view());
-                    corten_gemm::product(way, instructions(), c, a, b, 1.0, start);
+                    corten_gemm::gemm(plan, instructions(), c, a, b, 1.0, start);
                 }
             }
 
@@ -193,29 +199,29 @@ macro_rules! through_real_tiles {
                 base: Base<'_, Self>,
             ) {
                 let start = base.start(c.shape(), 1.0);
-                let apart = Apart { columns: c.first.cols, distance: c.distance as isize };
+                let apart = BatchStride { columns: c.first.cols, distance: c.distance as isize };
                 let view = View { shape: c.shape(), ..c.first.view() };
                 // SAFETY: as for `product`; there is a value for every row, or column.
                 unsafe {
                     let factors = factors.map(|factor| match factor {
                         Factor::Matrix(matrix) => {
-                            corten_gemm::Factor::Matrix(Source::new(matrix.view()))
+                            corten_gemm::Operand::Matrix(MatrixRef::new(matrix.view()))
                         }
-                        Factor::Made(columns) => corten_gemm::Factor::Made(columns),
+                        Factor::Made(columns) => corten_gemm::Operand::Implicit(columns),
                         Factor::Pieces(pieces) => {
                             let (first, distance) = (pieces.first.view(), pieces.distance as isize);
-                            let first = Source::new(first);
-                            let pieces = corten_gemm::Pieces::new(first, pieces.count, distance);
-                            corten_gemm::Factor::Pieces(pieces)
+                            let first = MatrixRef::new(first);
+                            let pieces = corten_gemm::Segments::new(first, pieces.count, distance);
+                            corten_gemm::Operand::Segments(pieces)
                         }
                     });
                     let result = (view, (c.count > 1).then_some(apart));
-                    corten_gemm::product_of_factors(instructions(), result, depth, factors, start);
+                    corten_gemm::gemm_operands(instructions(), result, depth, factors, start);
                 }
             }
 
-            fn copies_rows_in_conflict(cols: usize) -> bool {
-                corten_gemm::copies_rows_in_conflict::<Self>(instructions(), cols)
+            fn packs_aliasing_rows(cols: usize) -> bool {
+                corten_gemm::packs_aliasing_rows::<Self>(instructions(), cols)
             }
 
             fn times(self, factor: Scalar) -> Self {
@@ -231,7 +237,7 @@ macro_rules! through_real_products {
     ($($t:ident),*) => {$(
         impl MatElement for Complex<$t> {
             fn product(
-                _: Way,
+                _: Plan,
                 mut c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
@@ -258,9 +264,9 @@ macro_rules! through_real_products {
                     unsafe {
                         let data = parts[to].as_mut_ptr();
                         let sums = View { data, shape: [m, n], strides: [n as isize, 1] };
-                        let old = if step % 2 == 1 { Start::Scaled(1.0) } else { Start::Nothing };
-                        corten_gemm::product(
-                            Way::TILES, instructions(), sums, part(&a, of_a), part(&b, of_b), sign, old,
+                        let old = if step % 2 == 1 { Accumulate::Beta(1.0) } else { Accumulate::Overwrite };
+                        corten_gemm::gemm(
+                            Plan::BLOCKED, instructions(), sums, part(&a, of_a), part(&b, of_b), sign, old,
                         );
                     }
                 }
@@ -286,19 +292,19 @@ macro_rules! integers {
     ($($t:ident),*) => {$(
         impl MatElement for $t {
             fn product(
-                way: Way,
+                plan: Plan,
                 c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
                 factors: Factors,
             ) {
                 let [alpha, beta] = [factors.alpha, factors.beta].map(Self::from_scalar).map(Wrapping);
-                let start = if beta.0 == 0 { Start::Nothing } else { Start::Scaled(beta) };
+                let start = if beta.0 == 0 { Accumulate::Overwrite } else { Accumulate::Beta(beta) };
                 let (to, a, b) = (c.view().cast(), a.view().cast(), b.view().cast());
                 // SAFETY: integers that wrap around are integers; the matrices lie where their
                 // pointers say, `c` shares memory with no other one, and the instructions are those
                 // of the level in use.
-                unsafe { corten_gemm::product(way, instructions(), to, a, b, alpha, start) };
+                unsafe { corten_gemm::gemm(plan, instructions(), to, a, b, alpha, start) };
             }
 
             fn times(self, factor: Scalar) -> Self {
@@ -314,7 +320,7 @@ macro_rules! narrow_integers {
     ($($t:ident),*) => {$(
         impl MatElement for $t {
             fn product(
-                way: Way,
+                plan: Plan,
                 c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
@@ -326,7 +332,7 @@ macro_rules! narrow_integers {
                 let (to, a, b) = (c.view(), a.view(), b.view());
                 // SAFETY: the matrices lie where their pointers say, `c` shares memory with no
                 // other one, and the instructions are those of the level in use.
-                unsafe { product_of_narrow(way, instructions(), to, a, b, alpha, beta) };
+                unsafe { gemm_mixed(plan, instructions(), to, a, b, alpha, beta) };
             }
 
             fn times(self, factor: Scalar) -> Self {
@@ -342,7 +348,7 @@ macro_rules! rounded_once {
     ($($t:ident as $bits:ident),*) => {$(
         impl MatElement for $t {
             fn product(
-                way: Way,
+                plan: Plan,
                 c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
@@ -355,7 +361,7 @@ macro_rules! rounded_once {
                 // `c` shares memory with no other one, and the instructions are those of the level
                 // in use.
                 unsafe {
-                    product_of_narrow(way, instructions(), to, a, b, alpha, beta);
+                    gemm_mixed(plan, instructions(), to, a, b, alpha, beta);
                 }
             }
 

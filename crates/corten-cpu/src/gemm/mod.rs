@@ -9,14 +9,14 @@ mod matrix;
 mod packed;
 mod split;
 
-pub(crate) use corten_gemm::{CONFLICT, Way};
+pub(crate) use corten_gemm::{L1_ALIAS_STRIDE, Plan};
 pub(crate) use engine::{MatElement, instructions_in_use};
 use matrix::MatricesMut;
 pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, Pieces, SideBySide};
 pub(crate) use packed::{Packable, PackedWeight};
 
 use corten_core::{Result, Scalar, bug, ensure};
-use corten_gemm::{Byte, Columns, FEW, Start};
+use corten_gemm::{Accumulate, ImplicitOperand, Int8, MAX_SKINNY};
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ const BALANCED_WORK: usize = 8_000_000;
 /// Multiplications that take as long as it does to bring an element of a factor into a tile's order.
 const ORDERING: usize = 16;
 
-/// Parts are cut at multiples of this many rows or columns, so that tiles stay whole.
+/// Parts are cut at multiples of this many rows or columns, so that register blocks stay whole.
 const PART_ALIGNMENT: usize = 16;
 
 /// The factors of `c = beta * c + alpha * a @ b`. A `beta` of zero ignores what `c` holds.
@@ -63,16 +63,16 @@ pub(crate) fn gemm<T: MatElement>(
     factors: Factors,
 ) -> Result<()> {
     // Chosen for the whole, so that results do not depend on the number of threads.
-    let way = Way::of(a.view(), b.view());
-    gemm_in(way, c, a, b, factors)
+    let plan = Plan::of(a.view(), b.view());
+    gemm_in(plan, c, a, b, factors)
 }
 
-/// [`gemm`] in a given way, for a product that is part of a larger one.
+/// [`gemm`] by a given plan, for a product that is part of a larger one.
 ///
 /// # Errors
 /// As for [`gemm`].
 pub(crate) fn gemm_in<T: MatElement>(
-    way: Way,
+    plan: Plan,
     c: MatMut<'_, T>,
     a: Mat<'_, T>,
     b: Mat<'_, T>,
@@ -80,7 +80,7 @@ pub(crate) fn gemm_in<T: MatElement>(
 ) -> Result<()> {
     check_shapes([c.rows, c.cols], a.shape(), b.shape())?;
     in_parts(&c, a.cols, PART_ALIGNMENT, |rows, cols, c| {
-        serial(c, a.rows(rows), b.cols(cols), factors, way);
+        serial(c, a.rows(rows), b.cols(cols), factors, plan);
     })
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn gemm_in<T: MatElement>(
 ///
 /// # Errors
 /// `Runtime` when the shapes do not fit.
-pub(crate) fn gemm_of_bytes<A: Byte + Sync, B: Byte + Sync>(
+pub(crate) fn gemm_of_bytes<A: Int8 + Sync, B: Int8 + Sync>(
     mut c: MatMut<'_, i32>,
     a: Mat<'_, A>,
     b: Mat<'_, B>,
@@ -101,10 +101,10 @@ pub(crate) fn gemm_of_bytes<A: Byte + Sync, B: Byte + Sync>(
         c.update(|_, _, _| 0);
         return Ok(());
     }
-    let way = Way::of(a.view(), b.view().cast());
+    let plan = Plan::of(a.view(), b.view().cast());
     // Four steps of bytes take as long as one of others.
     in_parts(&c, a.cols.div_ceil(4), PART_ALIGNMENT, |rows, cols, c| {
-        engine::multiply_bytes(way, c, a.rows(rows), b.cols(cols));
+        engine::multiply_bytes(plan, c, a.rows(rows), b.cols(cols));
     })
 }
 
@@ -163,13 +163,13 @@ fn part_of([m, n]: [usize; 2], threads: usize, each: usize, alignment: usize) ->
     shapes.min_by_key(|part| (time(part), part[0])).unwrap_or([m, n])
 }
 
-/// `c = base + a @ b`, on several threads where it pays; in the way of the factors unless one is
+/// `c = base + a @ b`, on several threads where it pays; by the plan of the operands unless one is
 /// given.
 ///
 /// # Errors
 /// `Runtime` when the shapes do not fit.
 pub(crate) fn gemm_from<T: MatElement>(
-    way: Option<Way>,
+    plan: Option<Plan>,
     mut c: MatMut<'_, T>,
     a: Mat<'_, T>,
     b: Mat<'_, T>,
@@ -183,14 +183,14 @@ pub(crate) fn gemm_from<T: MatElement>(
         base.fill(&mut c);
         return Ok(());
     }
-    let way = way.unwrap_or_else(|| Way::of(a.view(), b.view()));
+    let plan = plan.unwrap_or_else(|| Plan::of(a.view(), b.view()));
     if c.rows * c.cols * a.cols < PARALLEL_WORK {
-        T::product_from(way, c, a, b, base);
+        T::product_from(plan, c, a, b, base);
         return Ok(());
     }
     in_parts(&c, a.cols, PART_ALIGNMENT, |rows, cols, c| {
         let base = base.part(&rows, &cols);
-        T::product_from(way, c, a.rows(rows), b.cols(cols), base);
+        T::product_from(plan, c, a.rows(rows), b.cols(cols), base);
     })
 }
 
@@ -198,8 +198,8 @@ pub(crate) fn gemm_from<T: MatElement>(
 #[derive(Clone, Copy)]
 pub(crate) enum Factor<'a, T> {
     Matrix(Mat<'a, T>),
-    /// See [`corten_gemm::Factor::Made`].
-    Made(&'a dyn Columns<T>),
+    /// See [`corten_gemm::Operand::Implicit`].
+    Made(&'a dyn ImplicitOperand<T>),
     /// A first factor in pieces.
     Pieces(Pieces<'a, T>),
 }
@@ -231,17 +231,17 @@ impl<'a, T: MatElement> Base<'a, T> {
     }
 
     /// The same for `corten-gemm`. There must be a value for every row, or column, of the result.
-    fn start(self, [rows, cols]: [usize; 2], one: T) -> Start<T> {
+    fn start(self, [rows, cols]: [usize; 2], one: T) -> Accumulate<T> {
         match self {
-            Self::Nothing => Start::Nothing,
-            Self::Result => Start::Scaled(one),
+            Self::Nothing => Accumulate::Overwrite,
+            Self::Result => Accumulate::Beta(one),
             Self::PerRow(values) => {
                 assert_eq!(values.len(), rows, "a value per row");
-                Start::PerRow(values.as_ptr())
+                Accumulate::RowBias(values.as_ptr())
             }
             Self::PerColumn(values) => {
                 assert_eq!(values.len(), cols, "a value per column");
-                Start::PerColumn(values.as_ptr())
+                Accumulate::ColumnBias(values.as_ptr())
             }
         }
     }
@@ -307,14 +307,14 @@ pub(crate) fn batched<T: MatElement>(
         return gemm(c.into_first(), a.get(0), b.get(0), factors);
     }
     let [m, n] = c.shape();
-    let way = Way::of(a.get(0).view(), b.get(0).view());
+    let plan = Plan::of(a.get(0).view(), b.get(0).view());
     let work = (m * n * a.get(0).cols).max(1);
     let grain = PARALLEL_WORK.div_ceil(work) as i64;
     let each = |range: Range<i64>| {
         for index in range {
             let index = index as usize;
             // SAFETY: every index is visited once.
-            serial(unsafe { c.get(index) }, a.get(index), b.get(index), factors, way);
+            serial(unsafe { c.get(index) }, a.get(index), b.get(index), factors, plan);
         }
         Ok(())
     };
@@ -351,7 +351,7 @@ pub(crate) fn for_each_block<T: Send>(
 }
 
 /// Calls `body(columns, part)` for parts of a matrix of `width` columns, on several threads. A part has
-/// more than [`FEW`] columns, unless it is the only one: for fewer there are other ways to multiply.
+/// more than [`MAX_SKINNY`] columns, unless it is the only one: for fewer there are other ways to multiply.
 ///
 /// # Errors
 /// The first error of `body`.
@@ -374,9 +374,9 @@ pub(crate) fn for_each_part<T: Send>(
 }
 
 /// The number of parts of `width` columns, the last of which has those that are left: more than
-/// [`FEW`], unless it is the only one.
+/// [`MAX_SKINNY`], unless it is the only one.
 pub(crate) fn parts_of(cols: usize, width: usize) -> usize {
-    ((cols + width).saturating_sub(FEW + 1) / width).max(1)
+    ((cols + width).saturating_sub(MAX_SKINNY + 1) / width).max(1)
 }
 
 /// Shapes are known to fit.
@@ -385,7 +385,7 @@ fn serial<T: MatElement>(
     a: Mat<'_, T>,
     b: Mat<'_, T>,
     factors: Factors,
-    way: Way,
+    plan: Plan,
 ) {
     if c.rows == 0 || c.cols == 0 {
         return;
@@ -394,7 +394,7 @@ fn serial<T: MatElement>(
         T::rescale(c.reborrow(), factors.beta);
         return;
     }
-    T::product(way, c, a, b, factors);
+    T::product(plan, c, a, b, factors);
 }
 
 fn check_shapes(c: [usize; 2], a: [usize; 2], b: [usize; 2]) -> Result<()> {

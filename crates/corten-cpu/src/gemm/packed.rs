@@ -1,21 +1,21 @@
-//! Products with a weight that is put in the order of the tiles once.
+//! Products with a prepacked weight.
 
 use super::engine::instructions;
 use super::{Base, Mat, MatElement, MatMut, PART_ALIGNMENT, check_shapes, in_parts};
 #[cfg(target_arch = "x86_64")]
 use corten_core::bf16;
 use corten_core::{Element, Result, bug, check_memory, try_vec};
-use corten_gemm::{Packed, Source};
+use corten_gemm::{MatrixRef, PrepackedB};
 #[cfg(target_arch = "x86_64")]
-use corten_gemm::{PackedPairs, product_of_packed_pairs};
+use corten_gemm::{PrepackedBf16, gemm_prepacked_bf16};
 use corten_ops::Tensor;
 use corten_ops::opaque::Prepared;
 
-/// A weight, a row per output feature, in the order in which tiles read its transpose.
+/// A weight, a row per output feature, whose transpose is prepacked.
 pub(crate) enum PackedWeight {
-    Single(Packed<f32>),
+    Single(PrepackedB<f32>),
     #[cfg(target_arch = "x86_64")]
-    Half(PackedPairs),
+    Half(PrepackedBf16),
 }
 
 impl PackedWeight {
@@ -23,8 +23,8 @@ impl PackedWeight {
     pub(crate) fn of_single(weight: Mat<'_, f32>) -> Result<Self> {
         check_memory(2 * size_of::<f32>() * weight.rows * weight.cols)?;
         // SAFETY: the matrix is borrowed for longer.
-        let turned = unsafe { Source::new(weight.t().view()) };
-        Ok(Self::Single(Packed::of(turned, instructions())))
+        let turned = unsafe { MatrixRef::new(weight.t().view()) };
+        Ok(Self::Single(PrepackedB::of(turned, instructions())))
     }
 
     /// A weight of `bf16`, where the processor multiplies pairs of them.
@@ -32,8 +32,8 @@ impl PackedWeight {
     pub(crate) fn of_half(weight: Mat<'_, bf16>) -> Result<Option<Self>> {
         check_memory(2 * size_of::<bf16>() * weight.rows * weight.cols)?;
         // SAFETY: the matrix is borrowed for longer; either type is its 16 bits.
-        let turned = unsafe { Source::new(weight.t().view().cast()) };
-        Ok(PackedPairs::of(turned, instructions()).map(Self::Half))
+        let turned = unsafe { MatrixRef::new(weight.t().view().cast()) };
+        Ok(PrepackedBf16::of(turned, instructions()).map(Self::Half))
     }
 
     /// The numbers of input and of output features.
@@ -58,7 +58,7 @@ impl PackedWeight {
 }
 
 impl Prepared for PackedWeight {
-    fn plain(&self) -> Result<Tensor> {
+    fn to_dense(&self) -> Result<Tensor> {
         match self {
             Self::Single(packed) => self.rows(packed.elements()),
             #[cfg(target_arch = "x86_64")]
@@ -100,7 +100,7 @@ impl Packable for f32 {
             let (c, a) = (c.view(), a.rows(rows).view());
             // SAFETY: the matrices lie where their pointers say, `c` shares memory with no other
             // one, and there is a value for every row, or column.
-            unsafe { corten_gemm::product_of_packed(c, a, (packed, cols), start) };
+            unsafe { corten_gemm::gemm_prepacked(c, a, (packed, cols), start) };
         })
     }
 }
@@ -123,7 +123,7 @@ impl Packable for bf16 {
             let (c, a) = (c.view().cast(), a.rows(rows).view().cast());
             // SAFETY: either type is its 16 bits; the matrices lie where their pointers say, and `c`
             // shares memory with no other one.
-            unsafe { product_of_packed_pairs(c, a, (packed, cols), beta) };
+            unsafe { gemm_prepacked_bf16(c, a, (packed, cols), beta) };
         })
     }
 }

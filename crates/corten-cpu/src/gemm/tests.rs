@@ -148,9 +148,9 @@ fn results_do_not_depend_on_the_number_of_parts() {
                 false => Mat::row_major(&b, k, n).unwrap(),
             };
             let mut whole = vec![0.0; m * n];
-            let way = Way::of(a.view(), b.view());
+            let plan = Plan::of(a.view(), b.view());
             let c = MatMut::row_major(&mut whole, m, n).unwrap();
-            serial(c, a, b, Factors::PRODUCT, way);
+            serial(c, a, b, Factors::PRODUCT, plan);
             for threads in [2, 3, 16] {
                 crate::parallel::set_num_threads(threads);
                 let mut parts = vec![0.0; m * n];

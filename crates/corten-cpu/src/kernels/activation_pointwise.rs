@@ -1,7 +1,8 @@
 //! Activation functions with variants that are chosen by name or have a second result.
 
 use super::pointwise::{computed, finished, operators};
-use crate::expr::{Expr, Pointwise1, Pointwise2, Pointwise3, pointwise1, pointwise2, pointwise3};
+use crate::pointwise::{Pointwise1, Pointwise2, Pointwise3, pointwise1, pointwise2, pointwise3};
+use crate::vec::expr::Expr;
 use corten_core::{Result, Scalar};
 use corten_ops::meta::Domain;
 use corten_ops::meta::elementwise::{

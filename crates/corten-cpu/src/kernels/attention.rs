@@ -7,12 +7,13 @@
 //! of a part. Queries are scaled before, and not the many more scores.
 
 use super::support::{contiguous, defined, empty, empty_as, is_shape_only};
-use crate::chunks::{for_each_chunk3, for_each_row_block2};
 use crate::gemm::{Factors, Heads, Mat, MatElement, MatMut, gemm};
-use crate::rows::{Wide, match_wide};
-use crate::scratch::{Buffered, with_buffer};
+use crate::parallel::chunks::{for_each_chunk3, for_each_row_block2};
+use crate::parallel::scratch::{Buffered, with_buffer};
+use crate::rows::Wide;
 use corten_core::{
-    Access, AccessSet, DType, Dims, MemoryFormat, Result, ensure, try_collect, unwinding,
+    Access, AccessSet, DType, Dims, MemoryFormat, Result, ensure, match_dtype, try_collect,
+    unwinding,
 };
 use corten_ops::parallel::num_threads;
 use corten_ops::{Tensor, op};
@@ -63,7 +64,7 @@ pub fn flash_attention(
     if out.numel() == 0 {
         op::zero_(&logs)?;
     } else if !is_shape_only(&out) {
-        match_wide!(dtype, "flash_attention", T => {
+        match_dtype!(dtype, "flash_attention", SingleDouble, T => {
             let absent = Tensor::undefined();
             let access = AccessSet::acquire(&[
                 (&out, Access::Write),
@@ -127,7 +128,7 @@ pub fn flash_attention_backward(
     if dq.numel() == 0 || dk.numel() == 0 {
         [&dq, &dk, &dv].into_iter().try_for_each(|grad| op::zero_(grad).map(drop))?;
     } else if !is_shape_only(&dq) {
-        match_wide!(dtype, "flash_attention_backward", T => {
+        match_dtype!(dtype, "flash_attention_backward", SingleDouble, T => {
             let absent = Tensor::undefined();
             let access = AccessSet::acquire(&[
                 (&dq, Access::Write),

@@ -1,7 +1,7 @@
 //! Putting tensors together.
 
+use crate::copy::blocks::{Blocks, copy_blocks};
 use crate::kernels::support::is_shape_only;
-use crate::slabs::{Blocks, copy_blocks};
 use corten_core::{
     DType, Dims, MemoryFormat, Result, ResultTypeState, bail, can_cast, ensure, geometry,
 };

@@ -1,9 +1,9 @@
 //! Copies between any two layouts and dtypes.
 
-use crate::strided::{Rows, gather, scatter};
-use crate::tiles::copy_block;
+use crate::copy::strided::{Rows, gather, scatter};
+use crate::copy::transpose::copy_block;
 use crate::vec::convert::Conversion;
-use crate::vec::stream::{OnLines, SHORTEST_RUN, Stream, streams};
+use crate::vec::stream::{CacheAligned, SHORTEST_RUN, Stream, streams};
 use corten_core::{Result, Scalar};
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::GRAIN;
@@ -53,7 +53,7 @@ pub fn copy(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     )
 }
 
-/// The bytes of the output if they may go past the caches: no step reads what another writes.
+/// The bytes of the output if they may are stored non-temporally: no step reads what another writes.
 fn written_past_caches(iter: &TensorIterator) -> usize {
     let written = iter.numel() as usize * iter.dtype(0).itemsize();
     if streams(written) && iter.parts_are_independent() { written } else { 0 }
@@ -98,7 +98,7 @@ impl Converted {
             // SAFETY: the caller's; tensors of two dtypes do not overlap.
             return unsafe { self.conversion.run(from.at, to.at, n) };
         }
-        let mut room = [const { OnLines([[0u64; 2]; STEP]) }; 2];
+        let mut room = [const { CacheAligned([[0u64; 2]; STEP]) }; 2];
         let [source, target] = room.each_mut().map(|room| room.0.as_mut_ptr().cast::<u8>());
         for start in (0..n).step_by(STEP) {
             let length = STEP.min(n - start);

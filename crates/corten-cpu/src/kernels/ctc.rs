@@ -1,8 +1,10 @@
 //! Connectionist temporal classification: sums over alignments, in logarithms.
 
-use crate::chunks::for_each_chunk;
-use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
-use corten_core::{Element, Reader, Result, Writer, cast, ensure, try_collect, unwinding};
+use crate::kernels::support::{contiguous, empty, is_shape_only};
+use crate::parallel::chunks::for_each_chunk;
+use corten_core::{
+    Element, Reader, Result, Writer, cast, ensure, match_dtype, try_collect, unwinding,
+};
 use corten_ops::Tensor;
 
 const NONE: f64 = f64::NEG_INFINITY;
@@ -135,12 +137,6 @@ fn log_sum(values: [f64; 3]) -> f64 {
     most + values.into_iter().map(term).sum::<f64>().ln()
 }
 
-macro_rules! match_ctc {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        match_types!($dtype, $name, $t => $body, [Float32 f32, Float64 f64,])
-    };
-}
-
 /// `_ctc_loss`: the losses and the logarithms of the sums of all beginnings.
 ///
 /// # Errors
@@ -153,7 +149,7 @@ pub fn ctc_loss(
     blank: i64,
     _zero_infinity: bool,
 ) -> Result<(Tensor, Tensor)> {
-    match_ctc!(log_probs.dtype(), "ctc_loss_cpu", T => Ok(size_of::<T>()))?;
+    match_dtype!(log_probs.dtype(), "ctc_loss_cpu", SingleDouble, T => Ok(size_of::<T>()))?;
     let problem = Problem::of(log_probs, targets, input_lengths, target_lengths, blank)?;
     let samples = problem.samples as i64;
     let losses = empty(&[samples], log_probs)?;
@@ -163,7 +159,7 @@ pub fn ctc_loss(
         return Ok((losses, alphas));
     }
     let dense = contiguous(log_probs)?;
-    match_ctc!(log_probs.dtype(), "ctc_loss_cpu", T => {
+    match_dtype!(log_probs.dtype(), "ctc_loss_cpu", SingleDouble, T => {
         let log_probs = Reader::<T>::new(&dense)?;
         let probabilities: &[T] = &log_probs;
         let (mut losses, mut alphas) = (Writer::<T>::new(&losses)?, Writer::<T>::new(&alphas)?);
@@ -240,7 +236,7 @@ pub fn ctc_loss_backward(
     }
     let (dense, alphas) = (contiguous(log_probs)?, contiguous(log_alpha)?);
     let (grads, losses) = (grad.to_vec::<f64>()?, neg_log_likelihood.to_vec::<f64>()?);
-    match_ctc!(log_probs.dtype(), "ctc_loss_backward_cpu", T => {
+    match_dtype!(log_probs.dtype(), "ctc_loss_backward_cpu", SingleDouble, T => {
         let (log_probs, alphas) = (Reader::<T>::new(&dense)?, Reader::<T>::new(&alphas)?);
         let mut out = Writer::<T>::new(&out)?;
         out.fill(cast(0.0));

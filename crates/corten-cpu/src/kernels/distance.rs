@@ -1,10 +1,12 @@
 //! Distances between rows.
 
-use crate::chunks::{for_each_chunk, grain_of};
-use crate::kernels::support::{contiguous, empty, expect_dtype, is_shape_only, match_types};
-use crate::row_loops::{Parts, RowFold, Vectorised, fold};
+use crate::kernels::support::{contiguous, empty, expect_dtype, is_shape_only};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
+use crate::rows::loops::{Parts, RowFold, Vectorised, fold};
 use crate::vec::Lanes;
-use corten_core::{Access, AccessSet, Element, Result, Scalar, cast, ensure, geometry, try_vec};
+use corten_core::{
+    Access, AccessSet, Element, Result, Scalar, cast, ensure, geometry, match_dtype, try_vec,
+};
 use corten_ops::{Tensor, op};
 
 /// The distances that have a cheaper form than powers.
@@ -127,12 +129,6 @@ fn difference<T: Element>(x: T, y: T) -> f64 {
     cast(cast::<f64, T>(cast::<T, f64>(x) - cast::<T, f64>(y)))
 }
 
-macro_rules! match_distance {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        match_types!($dtype, $name, $t => $body, [Float32 f32, Float64 f64,])
-    };
-}
-
 /// Two batches of rows with a common batch shape.
 struct Batches {
     first: Tensor,
@@ -208,7 +204,7 @@ pub fn cdist_forward(
         return batches.euclidean();
     }
     let (norm, columns, [rows, others]) = (Norm::of(p), batches.columns, batches.rows);
-    match_distance!(x1.dtype(), "cdist", T => {
+    match_dtype!(x1.dtype(), "cdist", SingleDouble, T => {
         let set = AccessSet::acquire(&[
             (batches.first.base(), Access::Read),
             (batches.second.base(), Access::Read),
@@ -247,7 +243,7 @@ pub fn cdist_backward(
         return Ok(out);
     }
     let (norm, columns, [rows, others]) = (Norm::of(p), batches.columns, batches.rows);
-    match_distance!(x1.dtype(), "cdist_backward", T => {
+    match_dtype!(x1.dtype(), "cdist_backward", SingleDouble, T => {
         let set = AccessSet::acquire(&[
             (batches.first.base(), Access::Read),
             (batches.second.base(), Access::Read),
@@ -288,7 +284,7 @@ pub fn pdist_forward(self_: &Tensor, p: f64) -> Result<Tensor> {
     let input = contiguous(self_)?;
     let (rows, columns) = (self_.size(0)? as usize, self_.size(1)? as usize);
     let norm = Norm::of(p);
-    match_distance!(self_.dtype(), "pdist", T => {
+    match_dtype!(self_.dtype(), "pdist", SingleDouble, T => {
         let set = AccessSet::acquire(&[(input.base(), Access::Read), (out.base(), Access::Write)])?;
         let input = set.read::<T>(0)?;
         let row = |i: usize| &input[i * columns..][..columns];
@@ -323,7 +319,7 @@ pub fn pdist_backward(
     }
     let (rows, columns) = (self_.size(0)? as usize, self_.size(1)? as usize);
     let norm = Norm::of(p);
-    match_distance!(self_.dtype(), "pdist_backward", T => {
+    match_dtype!(self_.dtype(), "pdist_backward", SingleDouble, T => {
         let set = AccessSet::acquire(&[
             (input.base(), Access::Read),
             (grad.base(), Access::Read),

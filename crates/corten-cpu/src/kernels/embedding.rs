@@ -1,8 +1,8 @@
 //! Rows of a table by index, and their gradient.
 
-use super::support::{Summed, contiguous, empty, is_shape_only, match_summed};
-use crate::chunks::{for_each_chunk, grain_of};
-use crate::rows::{Float, Wide, match_float};
+use super::support::{Summed, contiguous, empty, is_shape_only};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
+use crate::rows::{Float, Wide};
 use corten_core::{
     Access, AccessSet, DType, Result, ensure, match_dtype, try_collect, try_to_vec, try_vec,
 };
@@ -66,8 +66,8 @@ pub fn embedding_dense_backward(
     }
     let rows = rows_of(indices)?;
     let grad = contiguous(grad_output)?;
-    let places = Places::of(&rows, num_weights as usize, padding_idx)?;
-    match_summed!(grad.dtype(), "embedding_backward", T => {
+    let places = RowIndex::of(&rows, num_weights as usize, padding_idx)?;
+    match_dtype!(grad.dtype(), "embedding_backward", Summable, T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (&grad, Access::Read)])?;
         let (out, grad) = (access.write::<T>(0)?, access.read::<T>(1)?);
         scatter(out, grad, &places, len as usize, scale_grad_by_freq)
@@ -78,7 +78,7 @@ pub fn embedding_dense_backward(
 fn scatter<T: Summed>(
     out: &mut [T],
     grad: &[T],
-    places: &Places,
+    places: &RowIndex,
     len: usize,
     by_frequency: bool,
 ) -> Result<()> {
@@ -101,13 +101,13 @@ fn scatter<T: Summed>(
 }
 
 /// For every row of a table the places that name it, in order.
-pub(super) struct Places {
+pub(super) struct RowIndex {
     /// Where the places of each row start, and one past the last.
     starts: Vec<usize>,
     places: Vec<usize>,
 }
 
-impl Places {
+impl RowIndex {
     pub(super) fn of(rows: &[i64], count: usize, skipped: i64) -> Result<Self> {
         let named = |row: i64| {
             let inside = row != skipped && row >= 0 && (row as usize) < count;
@@ -168,7 +168,7 @@ pub fn embedding_renorm_(
         );
     }
     let table = contiguous(self_)?;
-    match_float!(table.dtype(), "embedding_renorm_", T => {
+    match_dtype!(table.dtype(), "embedding_renorm_", Float, T => {
         let access = AccessSet::acquire(&[(&table, Access::Write)])?;
         let values = access.write::<T>(0)?;
         for row in rows {

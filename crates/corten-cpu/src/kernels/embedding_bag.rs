@@ -1,11 +1,12 @@
 //! Sums, means and maxima of the rows of a table, bag by bag.
 
-use super::embedding::Places;
+use super::embedding::RowIndex;
 use super::support::{contiguous, contiguous_opt, defined, empty, empty_as, is_shape_only};
-use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
-use crate::rows::{Float, Wide, match_float};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use crate::rows::{Float, Wide};
 use corten_core::{
-    Access, AccessSet, DType, Result, bail, ensure, try_collect, try_resize, try_to_vec, try_vec,
+    Access, AccessSet, DType, Result, bail, ensure, match_dtype, try_collect, try_resize,
+    try_to_vec, try_vec,
 };
 use corten_ops::{Tensor, op};
 
@@ -262,7 +263,7 @@ impl Bags {
         let (table, factors) = (contiguous(weight)?, contiguous_opt(factors)?);
         let len = weight.sizes()[1] as usize;
         let absent = Tensor::undefined();
-        match_float!(weight.dtype(), "embedding_bag", T => {
+        match_dtype!(weight.dtype(), "embedding_bag", Float, T => {
             let access = AccessSet::acquire(&[
                 (out, Access::Write),
                 (&table, Access::Read),
@@ -298,7 +299,7 @@ impl Bags {
         let table = contiguous(weight)?;
         let len = weight.sizes()[1] as usize;
         let mut found = try_vec(0, self.count() * len)?;
-        match_float!(weight.dtype(), "embedding_bag", T => {
+        match_dtype!(weight.dtype(), "embedding_bag", Float, T => {
             let access = AccessSet::acquire(&[(out, Access::Write), (&table, Access::Read)])?;
             let (out, table) = (access.write::<T>(0)?, access.read::<T>(1)?);
             for_each_chunk2((out, len), (&mut found, len), grain_of(len), |bag, out, found| {
@@ -407,7 +408,7 @@ pub fn embedding_bag_dense_backward(
     }
     let spread = Spread {
         bags: offset2bag.to_vec()?,
-        places: Places::of(&indices.to_vec::<i64>()?, num_weights as usize, padding_idx)?,
+        places: RowIndex::of(&indices.to_vec::<i64>()?, num_weights as usize, padding_idx)?,
         sizes: if mode == Mode::Mean { Some(bag_size.to_vec()?) } else { None },
         by_frequency: scale_grad_by_freq,
     };
@@ -418,7 +419,7 @@ pub fn embedding_bag_dense_backward(
     );
     let factors = contiguous_opt(per_sample_weights)?;
     let absent = Tensor::undefined();
-    match_float!(grad.dtype(), "embedding_bag_backward", T => {
+    match_dtype!(grad.dtype(), "embedding_bag_backward", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write),
             (&grad, Access::Read),
@@ -433,7 +434,7 @@ pub fn embedding_bag_dense_backward(
 /// How the gradients of bags go to the rows of the table.
 struct Spread {
     bags: Vec<i64>,
-    places: Places,
+    places: RowIndex,
     /// Rows per bag, for means.
     sizes: Option<Vec<i64>>,
     by_frequency: bool,

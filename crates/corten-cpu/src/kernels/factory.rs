@@ -1,8 +1,8 @@
 //! Factories that compute their elements from the position, and triangles of matrices.
 
-use crate::chunks::{for_each_run, grain_of};
 use crate::kernels::index::{as_bits, match_bits};
-use crate::row_loops::{Job, Vectorised};
+use crate::parallel::chunks::{for_each_run, grain_of};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{
     Access, AccessSet, Complex, DType, Element, MemoryFormat, Result, Scalar, bf16, bug, cast,
@@ -36,7 +36,7 @@ struct FillByPosition<F> {
     value: F,
 }
 
-impl<T: Element, F: Fn(i64) -> T> Job<f32> for FillByPosition<F> {
+impl<T: Element, F: Fn(i64) -> T> RowKernel<f32> for FillByPosition<F> {
     type Out = ();
 
     #[inline(always)]
@@ -181,7 +181,7 @@ impl<T: Counted> Count<T> {
     }
 }
 
-impl<T: Counted> Job<f32> for Count<T> {
+impl<T: Counted> RowKernel<f32> for Count<T> {
     type Out = ();
 
     #[inline(always)]

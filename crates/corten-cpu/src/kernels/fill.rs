@@ -1,7 +1,7 @@
 //! One number everywhere.
 
-use crate::row_loops::compiled;
-use crate::vec::stream::{OnLines, SHORTEST_RUN, Stream};
+use crate::rows::loops::compiled;
+use crate::vec::stream::{CacheAligned, SHORTEST_RUN, Stream};
 use corten_core::{Element, Result, Scalar, bug, match_dtype};
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::GRAIN;
@@ -22,7 +22,7 @@ fn fill_with<T: Element>(iter: &mut TensorIterator, value: T) -> Result<()> {
             let size = size_of::<T>();
             let is_long = strides[0] == size as i64 && n0 as usize * size >= SHORTEST_RUN;
             let stream = Stream::of(written).filter(|_| is_long);
-            let past = stream.map(|stream| (stream, OnLines([value; PATTERN])));
+            let past = stream.map(|stream| (stream, CacheAligned([value; PATTERN])));
             for row in 0..n1 {
                 let first = at[0].wrapping_offset((strides[1] * row) as isize);
                 // SAFETY: the iterator vouches for `n0` elements of this dtype in the row.
@@ -38,14 +38,19 @@ fn fill_with<T: Element>(iter: &mut TensorIterator, value: T) -> Result<()> {
     )
 }
 
-/// Elements that are written past the caches at once.
+/// Elements that are written with non-temporal stores at once.
 const PATTERN: usize = 1 << 10;
 
-/// Writes the pattern past the caches, as often as it takes.
+/// Writes the pattern with non-temporal stores, as often as it takes.
 ///
 /// # Safety
 /// The row must be writable for `n` elements.
-unsafe fn repeat<T>(stream: &Stream, pattern: &OnLines<[T; PATTERN]>, first: *mut T, n: usize) {
+unsafe fn repeat<T>(
+    stream: &Stream,
+    pattern: &CacheAligned<[T; PATTERN]>,
+    first: *mut T,
+    n: usize,
+) {
     for start in (0..n).step_by(PATTERN) {
         let bytes = PATTERN.min(n - start) * size_of::<T>();
         // SAFETY: the caller's, of as many elements as are left.

@@ -1,8 +1,8 @@
 //! Hashes of contents.
 
-use crate::kernels::support::{contiguous, match_types};
+use crate::kernels::support::contiguous;
 use crate::vec::convert::convert_row;
-use corten_core::{Element, Reader, Result, Writer};
+use corten_core::{Element, Reader, Result, Writer, match_dtype};
 use corten_ops::meta::Reduce;
 use corten_ops::{Tensor, op};
 
@@ -26,7 +26,7 @@ pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Res
     }
     order.extend(reduced);
     let input = contiguous(&op::permute(self_, &order)?)?;
-    match_types!(self_.dtype(), "xor_sum_cpu", T => {
+    match_dtype!(self_.dtype(), "xor_sum_cpu", OrderedBool, T => {
         let input = Reader::<T>::new(&input)?;
         let mut out = Writer::<u64>::new(&out)?;
         for (i, out) in out.iter_mut().enumerate() {
@@ -34,10 +34,7 @@ pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Res
             *out = hash_of(line);
         }
         Ok(())
-    }, [
-        Bool bool, UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64,
-        Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
-    ])?;
+    })?;
     Ok(out)
 }
 

@@ -1,10 +1,12 @@
 //! Counting elements by bins.
 
-use crate::kernels::support::{contiguous, contiguous_opt, empty, is_shape_only, match_types};
-use crate::row_loops::{Job, Vectorised};
-use crate::rows::{Float, Wide, match_float};
+use crate::kernels::support::{contiguous, contiguous_opt, empty, is_shape_only};
+use crate::rows::loops::{RowKernel, Vectorised};
+use crate::rows::{Float, Wide};
 use crate::vec::Lanes;
-use corten_core::{DType, Element, Reader, Result, Scalar, Writer, cast, ensure, try_vec};
+use corten_core::{
+    DType, Element, Reader, Result, Scalar, Writer, cast, ensure, match_dtype, try_vec,
+};
 use corten_ops::composite::histogram::{self as rules, Range};
 use corten_ops::parallel::{GRAIN, parallel_for};
 use corten_ops::{Tensor, derived, op};
@@ -33,7 +35,7 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
         return Ok(hist);
     }
     let values = contiguous(self_)?;
-    match_float!(values.dtype(), "histogram_cpu", T => fill_counts::<T>(&hist, &values, &edges))?;
+    match_dtype!(values.dtype(), "histogram_cpu", Float, T => fill_counts::<T>(&hist, &values, &edges))?;
     Ok(hist)
 }
 
@@ -85,7 +87,7 @@ struct Count<'a, T: Float> {
 /// Values whose places are found together.
 const TOGETHER: usize = 256;
 
-impl<T: Float> Job<f32> for Count<'_, T> {
+impl<T: Float> RowKernel<f32> for Count<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -181,7 +183,7 @@ fn counted(
     let points = contiguous(&op::reshape(points, &[-1, dims.max(1) as i64])?)?;
     let weight = contiguous_opt(weight)?;
     let edges: Vec<Vec<f64>> = edges.iter().map(Tensor::to_vec::<f64>).collect::<Result<_>>()?;
-    match_types!(points.dtype(), "histogramdd", T => {
+    match_dtype!(points.dtype(), "histogramdd", SingleDouble, T => {
         let points = Reader::<T>::new(&points)?;
         let weight = weight.as_ref().map(|weight| Reader::<T>::new(weight)).transpose()?;
         let mut sums = try_vec(0f64, shape.iter().product::<i64>().max(0) as usize)?;
@@ -194,7 +196,7 @@ fn counted(
         let mut hist = Writer::<T>::new(&hist)?;
         hist.iter_mut().zip(sums).for_each(|(hist, sum)| *hist = cast(sum));
         Ok(())
-    }, [Float32 f32, Float64 f64,])?;
+    })?;
     Ok(hist)
 }
 

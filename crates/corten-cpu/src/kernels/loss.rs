@@ -1,10 +1,10 @@
 //! Negative log likelihood of class indices.
 
 use super::support::{contiguous, contiguous_opt, empty, expect_dtype, is_shape_only};
-use crate::chunks::{for_each_chunk, for_each_run, grain_of};
-use crate::rows::{Float, Wide, match_float};
+use crate::parallel::chunks::{for_each_chunk, for_each_run, grain_of};
+use crate::rows::{Float, Wide};
 use corten_core::geometry::infer_broadcast;
-use corten_core::{Access, AccessSet, DType, Result, ensure, try_collect, try_vec};
+use corten_core::{Access, AccessSet, DType, Result, ensure, match_dtype, try_collect, try_vec};
 use corten_ops::{Tensor, op};
 
 /// The loss and the sum of the weights of the targets, for inputs (N, C) or (C).
@@ -237,7 +237,7 @@ fn forward(
         return Ok((output, total));
     }
     let labels = Problem::labels(target)?;
-    match_float!(self_.dtype(), name, T => {
+    match_dtype!(self_.dtype(), name, Float, T => {
         let access = AccessSet::acquire(&[
             (&output, Access::Write),
             (&total, Access::Write),
@@ -322,7 +322,7 @@ fn backward(
         return Ok(out);
     }
     let labels = Problem::labels(target)?;
-    match_float!(self_.dtype(), "nll_loss_backward_out_frame", T => {
+    match_dtype!(self_.dtype(), "nll_loss_backward_out_frame", Float, T => {
         let weights = problem.weights::<T>()?;
         let access = AccessSet::acquire(&[
             (&out, Access::Write),
@@ -415,7 +415,7 @@ pub fn binary_cross_entropy(
 }
 
 fn fill_cross_entropies(out: &Tensor, input: &Tensor, target: &Tensor) -> Result<()> {
-    match_float!(input.dtype(), "binary_cross_entropy", T => {
+    match_dtype!(input.dtype(), "binary_cross_entropy", Float, T => {
         let access = AccessSet::acquire(
             &[(out, Access::Write), (input, Access::Read), (target, Access::Read)])?;
         let (values, targets) = (access.read::<T>(1)?, access.read::<T>(2)?);

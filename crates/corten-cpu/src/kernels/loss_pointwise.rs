@@ -2,7 +2,8 @@
 
 use super::pointwise::{computed, operators};
 use super::support::defined;
-use crate::expr::{Expr, Pointwise2, Pointwise3, pointwise2, pointwise3};
+use crate::pointwise::{Pointwise2, Pointwise3, pointwise2, pointwise3};
+use crate::vec::expr::Expr;
 use corten_core::geometry::infer_broadcast;
 use corten_core::{MemoryFormat, Result, Scalar, ensure};
 use corten_ops::composite::support::Reduction;

@@ -1,10 +1,12 @@
 //! The margin loss of several labels.
 
 use super::loss::check_single_grad;
-use super::support::{contiguous, empty, expect_dtype, is_shape_only, match_types};
-use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use super::support::{contiguous, empty, expect_dtype, is_shape_only};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::rows::Wide;
-use corten_core::{Access, AccessSet, Result, ensure, try_collect, try_vec, unwinding};
+use corten_core::{
+    Access, AccessSet, Result, ensure, match_dtype, try_collect, try_vec, unwinding,
+};
 
 use corten_ops::composite::margin::{check_dtypes, shape_of};
 use corten_ops::{Tensor, op};
@@ -46,12 +48,6 @@ impl Problem {
     }
 }
 
-macro_rules! match_single_or_double {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        match_types!($dtype, $name, $t => $body, [Float32 f32, Float64 f64,])
-    };
-}
-
 /// The labels of a sample, which end at the first negative one.
 fn labels_of(labels: &[i64]) -> impl Iterator<Item = usize> {
     labels.iter().take_while(|&&label| label >= 0).map(|&label| label as usize)
@@ -80,7 +76,7 @@ pub fn multilabel_margin_loss_forward(
         return Ok((out, is_target));
     }
     let (input, target) = (contiguous(self_)?, contiguous(target)?);
-    match_single_or_double!(self_.dtype(), NAME, T => {
+    match_dtype!(self_.dtype(), NAME, SingleDouble, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write),
             (&is_target, Access::Write),
@@ -170,7 +166,7 @@ pub fn multilabel_margin_loss_backward(
     }
     let (input, target) = (contiguous(self_)?, contiguous(target)?);
     let (grad, marks) = (contiguous(grad_output)?, contiguous(is_target)?);
-    match_single_or_double!(self_.dtype(), NAME, T => {
+    match_dtype!(self_.dtype(), NAME, SingleDouble, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write),
             (&grad, Access::Read),

@@ -1,10 +1,10 @@
 //! Products of matrices and vectors.
 
-use super::support::{empty, expect_dtype, is_shape_only, match_matrix};
+use super::support::{empty, expect_dtype, is_shape_only};
 use crate::gemm::{
     Base, Batch, BatchMut, Factors, Mat, MatElement, MatMut, batched, gemm, gemm_from,
 };
-use corten_core::{Access, AccessSet, Complex, DType, Result, Scalar, bail, ensure};
+use corten_core::{Access, AccessSet, Complex, DType, Result, Scalar, bail, ensure, match_dtype};
 use corten_ops::composite::support::type_id_name;
 use corten_ops::{Tensor, iter, op};
 
@@ -251,7 +251,7 @@ fn add_products(out: &Tensor, batch1: &Tensor, batch2: &Tensor, factors: Factors
         return Ok(());
     }
     let access = acquire(out, batch1, batch2)?;
-    match_matrix!(out.dtype(), "addmm_impl_cpu_", T => {
+    match_dtype!(out.dtype(), "addmm_impl_cpu_", Summable, T => {
         let (a, b) = (Batch::<T>::of(&access, 1, batch1)?, Batch::<T>::of(&access, 2, batch2)?);
         for index in 0..a.len() {
             let c = BatchMut::of(&access, 0, out)?.into_first();
@@ -296,7 +296,7 @@ fn repeated_row(row: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     if is_shape_only(&out) {
         return Ok(out);
     }
-    match_matrix!(row.dtype(), "addmm_impl_cpu_", T => {
+    match_dtype!(row.dtype(), "addmm_impl_cpu_", Summable, T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (row, Access::Read)])?;
         let row = access.read::<T>(1)?;
         access.write::<T>(0)?.chunks_exact_mut(row.len()).for_each(|out| out.copy_from_slice(row));
@@ -317,7 +317,7 @@ fn multiply(
         return Ok(());
     }
     let access = acquire(out, a, b)?;
-    match_matrix!(out.dtype(), name, T => {
+    match_dtype!(out.dtype(), name, Summable, T => {
         factors.alpha.checked_to::<T>(name)?;
         factors.beta.checked_to::<T>(name)?;
         multiply_as::<T>(&access, out, a, b, factors)

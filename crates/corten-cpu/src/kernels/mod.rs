@@ -1,6 +1,7 @@
 //! The kernels, one module per family of `ops/*.toml`.
 
 pub mod activation_pointwise;
+mod along_dim;
 pub mod attention;
 pub mod combine;
 pub mod conv;

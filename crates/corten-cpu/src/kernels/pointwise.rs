@@ -1,7 +1,8 @@
 //! Pointwise operators that are more than an expression of tensors and numbers.
 
 use super::support::is_shape_only;
-use crate::expr::{Expr, Pointwise1, Pointwise2, Pointwise3, pointwise1, pointwise2, pointwise3};
+use crate::pointwise::{Pointwise1, Pointwise2, Pointwise3, pointwise1, pointwise2, pointwise3};
+use crate::vec::expr::Expr;
 use corten_core::{DType, Element, Result, Scalar, match_dtype};
 use corten_ops::Tensor;
 use corten_ops::iter::{self, TensorIterator};

@@ -1,10 +1,10 @@
 //! Reductions.
 
-use crate::cascade;
-use crate::folds::{All, Any, Arg, Extrema, Extremum, IntSum, Order, Product, Select};
-use crate::moments::{Norm, NormOrder, Variance};
-use crate::reduce_loops::{fold, for_each_output_row};
-use crate::row_loops::compiled;
+use crate::reduce::cascade;
+use crate::reduce::folds::{All, Any, Arg, Extrema, Extremum, IntSum, Order, Product, Select};
+use crate::reduce::loops::{fold, for_each_output_row};
+use crate::reduce::moments::{Norm, NormOrder, Variance};
+use crate::rows::loops::compiled;
 use corten_core::{
     Complex, DType, Element, Result, Scalar, bug, can_cast, ensure, not_implemented_for,
 };

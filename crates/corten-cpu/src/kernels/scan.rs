@@ -1,7 +1,7 @@
 //! Running sums, products and extrema along a dimension.
 
-use crate::folds::Ordered;
 use crate::kernels::support::empty_as;
+use crate::reduce::folds::Ordered;
 use crate::vec;
 use corten_core::{
     Access, AccessSet, Complex, DType, Element, MemoryFormat, Result, bf16, cast, f16, geometry,
@@ -13,13 +13,13 @@ use corten_ops::{Tensor, derived, op};
 
 /// A shape as seen from one of its dimensions.
 #[derive(Clone, Copy)]
-struct Lines {
+struct DimView {
     outer: usize,
     length: usize,
     inner: usize,
 }
 
-impl Lines {
+impl DimView {
     fn of(tensor: &Tensor, dim: i64) -> Result<Self> {
         let dim = geometry::wrap_dim(dim, tensor.dim())?;
         let sizes = tensor.sizes();
@@ -56,7 +56,7 @@ impl<T> Slabs<T> {
 fn scan<T: Element, A: Copy + Send + Sync, O: Copy + Send, P: Copy + Send>(
     input: &[T],
     outputs: (&mut [O], &mut [P]),
-    lines: Lines,
+    lines: DimView,
     start: A,
     step: impl Fn(A, T, i64) -> A + Sync,
     result: impl Fn(A) -> (O, P) + Sync,
@@ -84,7 +84,7 @@ fn scan<T: Element, A: Copy + Send + Sync, O: Copy + Send, P: Copy + Send>(
     })
 }
 
-/// Lines that are run along at a time: each step waits for the one before it in its line only.
+/// DimView that are run along at a time: each step waits for the one before it in its line only.
 const ABREAST: usize = 4;
 
 /// Runs along `N` lines that lie one after the other.
@@ -147,7 +147,7 @@ fn scan_one<T: Element, A: Copy + Send + Sync>(
     step: impl Fn(A, T, i64) -> A + Sync,
     result: impl Fn(A) -> T + Sync,
 ) -> Result<()> {
-    let lines = Lines::of(self_, dim)?;
+    let lines = DimView::of(self_, dim)?;
     let set = AccessSet::acquire(&[(self_.base(), Access::Read), (out.base(), Access::Write)])?;
     let (input, output) = (set.read::<T>(0)?, set.write::<T>(1)?);
     // Nothing, once for every element.
@@ -293,7 +293,7 @@ fn extremum_of<T: Element, W: Ordered>(
     start: W,
     at_least: impl Fn(W, W) -> bool + Sync,
 ) -> Result<()> {
-    let lines = Lines::of(input, dim)?;
+    let lines = DimView::of(input, dim)?;
     let set = AccessSet::acquire(&[
         (input.base(), Access::Read),
         (values.base(), Access::Write),

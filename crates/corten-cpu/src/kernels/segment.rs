@@ -1,10 +1,11 @@
 //! Reductions of neighbouring slices, segment by segment.
 
 use super::support::{contiguous, defined, empty, expect_dtype, is_shape_only};
-use crate::chunks::{for_each_chunk, grain_of};
-use crate::rows::{Float, Wide, match_float};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
+use crate::rows::{Float, Wide};
 use corten_core::{
-    Access, AccessSet, DType, Result, Scalar, bail, ensure, geometry, try_with_capacity,
+    Access, AccessSet, DType, Result, Scalar, bail, ensure, geometry, match_dtype,
+    try_with_capacity,
 };
 use corten_ops::{Tensor, op};
 use std::ops::Range;
@@ -228,7 +229,7 @@ pub fn segment_reduce(
         return Ok(out);
     }
     let data = contiguous(data)?;
-    match_float!(data.dtype(), "_segment_reduce_cpu", T => {
+    match_dtype!(data.dtype(), "_segment_reduce_cpu", Float, T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (&data, Access::Read)])?;
         forward(&segments, access.write::<T>(0)?, access.read::<T>(1)?, reduce, initial)
     })?;
@@ -293,7 +294,7 @@ pub fn segment_reduce_backward(
     let (grad, output, data) = (contiguous(grad)?, contiguous(output)?, contiguous(data)?);
     let initial =
         initial.filter(|_| reduce == Reduce::Prod).map_or(1.0, |initial| initial.to_f64());
-    match_float!(data.dtype(), "_segment_reduce_cpu", T => {
+    match_dtype!(data.dtype(), "_segment_reduce_cpu", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write),
             (&grad, Access::Read),

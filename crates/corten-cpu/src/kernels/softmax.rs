@@ -1,16 +1,16 @@
 //! Softmax along one dimension and its gradient.
 
 use super::support::{contiguous, empty, expect_dtype, is_shape_only};
-use crate::chunks::{for_each_chunk, grain_of};
-use crate::lines::{Columns, Lines, OfLines};
-use crate::row_loops::{
-    Job, fold_columns, folded_with, map, map_and_fold_with, map_in_place, map_in_place_with,
+use crate::kernels::along_dim::{ColumnLanes, DimKernel, DimView};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
+use crate::rows::loops::{
+    RowKernel, fold_columns, folded_with, map, map_and_fold_with, map_in_place, map_in_place_with,
     map_with, row_folds, row_functions,
 };
-use crate::rows::{ExpMinus, Float, Largest, Powers, Products, Sum, Times, Wide, match_float};
+use crate::rows::{ExpMinus, Float, Largest, Powers, Products, Sum, Times, Wide};
 use crate::vec::Lanes;
 use corten_core::geometry::wrap_dim;
-use corten_core::{Access, AccessSet, DType, Result, ensure, unwinding};
+use corten_core::{Access, AccessSet, DType, Result, ensure, match_dtype, unwinding};
 use corten_ops::Tensor;
 
 /// Exponentials divided by their sum along `dim`.
@@ -20,7 +20,7 @@ use corten_ops::Tensor;
 pub fn softmax(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let dim = check(self_, dim, half_to_float, "softmax")?;
     let name = name_of(self_, dim, ["softmax_lastdim_kernel_impl", "softmax_kernel_impl"]);
-    forward(self_, dim, name, Kind::Softmax)
+    forward(self_, dim, name, Normaliser::Softmax)
 }
 
 /// The logarithm of [`softmax`].
@@ -30,7 +30,7 @@ pub fn softmax(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> 
 pub fn log_softmax(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let dim = check(self_, dim, half_to_float, "log_softmax")?;
     let name = name_of(self_, dim, ["log_softmax_lastdim_kernel_impl", "log_softmax_kernel_impl"]);
-    forward(self_, dim, name, Kind::LogSoftmax)
+    forward(self_, dim, name, Normaliser::LogSoftmax)
 }
 
 /// The logarithm of the sum of exponentials: of rows in one pass, of all else as on other devices.
@@ -48,12 +48,12 @@ pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let len = sizes[last as usize] as usize;
     sizes[last as usize] = 1;
     let out = empty(if keepdim { &sizes } else { &sizes[..last as usize] }, self_)?;
-    match_float!(self_.dtype(), "logsumexp", T => {
+    match_dtype!(self_.dtype(), "logsumexp", Float, T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (self_, Access::Read)])?;
         let values = access.read::<T>(1)?;
         let out = access.write::<T>(0)?;
         if len <= SHORT {
-            let lines = Lines { outer: out.len(), len, inner: 1 };
+            let lines = DimView { outer: out.len(), len, inner: 1 };
             lines.fold_short_rows(out, values, log_sum_exp_columns)
         } else {
             for_each_chunk(out, 1, grain_of(len), |i, out| {
@@ -97,7 +97,7 @@ pub fn softmax_backward(
     dim: i64,
     input_dtype: DType,
 ) -> Result<Tensor> {
-    backward(grad_output, output, dim, input_dtype, Kind::Softmax)
+    backward(grad_output, output, dim, input_dtype, Normaliser::Softmax)
 }
 
 /// The gradient of [`log_softmax`] from its output.
@@ -110,58 +110,63 @@ pub fn log_softmax_backward(
     dim: i64,
     input_dtype: DType,
 ) -> Result<Tensor> {
-    backward(grad_output, output, dim, input_dtype, Kind::LogSoftmax)
+    backward(grad_output, output, dim, input_dtype, Normaliser::LogSoftmax)
 }
 
 /// The longest rows that are computed as columns.
 const SHORT: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Normaliser {
     Softmax,
     LogSoftmax,
 }
 
-fn forward(self_: &Tensor, dim: usize, name: &'static str, kind: Kind) -> Result<Tensor> {
+fn forward(
+    self_: &Tensor,
+    dim: usize,
+    name: &'static str,
+    normaliser: Normaliser,
+) -> Result<Tensor> {
     let input = contiguous(self_)?;
     let out = empty(&input.sizes(), &input)?;
     if out.numel() == 0 || is_shape_only(&out) {
         return Ok(out);
     }
-    let lines = Lines::of(&input.sizes(), dim);
-    match_float!(input.dtype(), name, T => {
+    let lines = DimView::of(&input.sizes(), dim);
+    match_dtype!(input.dtype(), name, Float, T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (&input, Access::Read)])?;
         let (values, result) = (access.read::<T>(1)?, access.write::<T>(0)?);
-        lines.map(result, [values], &Forward(kind))
+        lines.map(result, [values], &Forward(normaliser))
     })?;
     Ok(out)
 }
 
-struct Forward(Kind);
+struct Forward(Normaliser);
 
-impl OfLines<1> for Forward {
+impl DimKernel<1> for Forward {
     const SHORT: usize = SHORT;
 
     fn row<W: Wide>(&self, out: &mut [W], [row]: [&[W]; 1]) {
-        W::run(Row { out, row, kind: self.0 });
+        W::run(Row { out, row, normaliser: self.0 });
     }
-    fn columns<T: Float>(&self, block: Columns<'_, '_, T, 1>) {
+    fn columns<T: Float>(&self, block: ColumnLanes<'_, '_, T, 1>) {
         forward_columns(block, self.0);
     }
 }
 
-struct Backward(Kind);
+struct Backward(Normaliser);
 
-impl OfLines<2> for Backward {
+impl DimKernel<2> for Backward {
     const SHORT: usize = 32;
 
     fn row<W: Wide>(&self, out: &mut [W], [grad, result]: [&[W]; 2]) {
         match self.0 {
-            Kind::Softmax => softmax_grad_row(out, grad, result),
-            Kind::LogSoftmax => log_grad_row(out, grad, result),
+            Normaliser::Softmax => softmax_grad_row(out, grad, result),
+            Normaliser::LogSoftmax => log_grad_row(out, grad, result),
         }
     }
-    fn columns<T: Float>(&self, block: Columns<'_, '_, T, 2>) {
+    fn columns<T: Float>(&self, block: ColumnLanes<'_, '_, T, 2>) {
         backward_columns(block, self.0);
     }
 }
@@ -170,22 +175,22 @@ impl OfLines<2> for Backward {
 struct Row<'a, W> {
     out: &'a mut [W],
     row: &'a [W],
-    kind: Kind,
+    normaliser: Normaliser,
 }
 
-impl<W: Wide> Job<W> for Row<'_, W> {
+impl<W: Wide> RowKernel<W> for Row<'_, W> {
     type Out = ();
 
     #[inline(always)]
     fn run<V: Lanes<Elem = W>>(self) {
-        let Self { out, row, kind } = self;
+        let Self { out, row, normaliser } = self;
         let [shift] = folded_with::<V, 1, 1>([row], Largest);
-        match kind {
-            Kind::Softmax => {
+        match normaliser {
+            Normaliser::Softmax => {
                 let sum = map_and_fold_with::<V, 1>(out, [row], ExpMinus { shift }, Sum);
                 map_in_place_with::<V>(out, Times { factor: W::ONE / sum });
             }
-            Kind::LogSoftmax => {
+            Normaliser::LogSoftmax => {
                 let [sum] = folded_with::<V, 1, 1>([row], Powers { shift });
                 let log_sum = sum.ln();
                 map_with::<V, 1>(out, [row], LogOfShare { max: shift, log_sum });
@@ -195,31 +200,31 @@ impl<W: Wide> Job<W> for Row<'_, W> {
 }
 
 /// The same for lines that are columns, all of them step by step.
-fn forward_columns<T: Float>(mut block: Columns<'_, '_, T, 1>, kind: Kind) {
+fn forward_columns<T: Float>(mut block: ColumnLanes<'_, '_, T, 1>, normaliser: Normaliser) {
     let mut max = unwinding::vec(T::Wide::NEG_INFINITY, block.width);
     let mut sum = unwinding::vec(T::Wide::ZERO, block.width);
     block.read(|[row]| fold_columns([&mut max], [row], Largest));
     block.read(|[row]| fold_columns([&mut sum], [row, &max], PowersOfDistances));
-    match kind {
-        Kind::Softmax => {
+    match normaliser {
+        Normaliser::Softmax => {
             sum.iter_mut().for_each(|sum| *sum = T::Wide::ONE / *sum);
             block.write(|out, [row]| map(out, [row, &max, &sum], SharesOfColumns));
         }
-        Kind::LogSoftmax => {
+        Normaliser::LogSoftmax => {
             map_in_place(&mut sum, Log);
             block.write(|out, [row]| map(out, [row, &max, &sum], LogsOfColumns));
         }
     }
 }
 
-fn backward_columns<T: Float>(mut block: Columns<'_, '_, T, 2>, kind: Kind) {
+fn backward_columns<T: Float>(mut block: ColumnLanes<'_, '_, T, 2>, normaliser: Normaliser) {
     let mut sum = unwinding::vec(T::Wide::ZERO, block.width);
-    match kind {
-        Kind::Softmax => {
+    match normaliser {
+        Normaliser::Softmax => {
             block.read(|[g, y]| fold_columns([&mut sum], [g, y], Products));
             block.write(|out, [g, y]| map(out, [g, y, &sum], SoftmaxGradOfColumns));
         }
-        Kind::LogSoftmax => {
+        Normaliser::LogSoftmax => {
             block.read(|[g, _]| fold_columns([&mut sum], [g], Sum));
             block.write(|out, [g, y]| map(out, [g, y, &sum], LogSoftmaxGradOfColumns));
         }
@@ -231,7 +236,7 @@ fn backward(
     output: &Tensor,
     dim: i64,
     input_dtype: DType,
-    kind: Kind,
+    normaliser: Normaliser,
 ) -> Result<Tensor> {
     let dim = wrap_dim(dim, output.dim())?;
     ensure!(
@@ -255,13 +260,13 @@ fn backward(
     if is_shape_only(&out) {
         return Ok(out);
     }
-    let lines = Lines::of(&grad.sizes(), dim);
-    match_float!(grad.dtype(), "softmax_backward", T => {
+    let lines = DimView::of(&grad.sizes(), dim);
+    match_dtype!(grad.dtype(), "softmax_backward", Float, T => {
         let access = AccessSet::acquire(
             &[(&out, Access::Write), (&grad, Access::Read), (&result, Access::Read)])?;
         let inputs = [access.read::<T>(1)?, access.read::<T>(2)?];
         let out = access.write::<T>(0)?;
-        lines.map(out, inputs, &Backward(kind))
+        lines.map(out, inputs, &Backward(normaliser))
     })?;
     Ok(out)
 }

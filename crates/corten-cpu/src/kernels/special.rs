@@ -1,9 +1,10 @@
 //! Functions that look at the bits of numbers, and random slopes.
 
 use super::pointwise::operators;
-use crate::expr::{Expr, Pointwise2, pointwise2};
-use crate::kernels::support::{contiguous, empty_as, match_types};
-use corten_core::{DType, Reader, Result, Scalar, Writer, cast};
+use crate::kernels::support::{contiguous, empty_as};
+use crate::pointwise::{Pointwise2, pointwise2};
+use crate::vec::expr::Expr;
+use corten_core::{DType, Reader, Result, Scalar, Writer, cast, match_dtype};
 use corten_ops::iter::TensorIterator;
 use corten_ops::meta::{Domain, special as shapes};
 use corten_ops::{Tensor, op};
@@ -78,7 +79,7 @@ pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
             empty_as(&self_.sizes(), self_, DType::Int32)?,
         ),
     };
-    match_types!(self_.dtype(), "frexp", T => {
+    match_dtype!(self_.dtype(), "frexp", Float, T => {
         let input = Reader::<T>::new(&input)?;
         let mut fractions = Writer::<T>::new(&fractions)?;
         let mut powers = Writer::<i32>::new(&powers)?;
@@ -87,9 +88,7 @@ pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
             (*fraction, *power) = (cast(value), exponent);
         }
         Ok(())
-    }, [
-        Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
-    ])?;
+    })?;
     if in_order {
         return Ok((mantissa, exponent));
     }

@@ -2,21 +2,12 @@
 
 use super::conv::geometry::Geometry;
 use super::support::{Summed, contiguous, empty, is_shape_only};
-use crate::chunks::{for_each_chunk, grain_of};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
 use corten_core::{
-    Access, AccessSet, DType, Result, bf16, cast, ensure, f16, try_collect, try_vec,
+    Access, AccessSet, DType, Result, cast, ensure, match_dtype, try_collect, try_vec,
 };
 use corten_ops::{Tensor, op};
 use std::ops::AddAssign;
-
-macro_rules! match_image {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        super::support::match_types!($dtype, $name, $t => $body, [
-            Float16 f16, BFloat16 bf16, Float32 f32, Float64 f64,
-            Complex64 corten_core::Complex<f32>, Complex128 corten_core::Complex<f64>,
-        ])
-    };
-}
 
 /// Sliding blocks of images as the columns of a matrix per image.
 ///
@@ -73,7 +64,7 @@ pub fn im2col(
     if is_shape_only(&out) {
         return Ok(out);
     }
-    match_image!(self_.dtype(), "im2col_out_cpu", T => {
+    match_dtype!(self_.dtype(), "im2col_out_cpu", FloatBlas, T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (&input, Access::Read)])?;
         let (image, out) = (access.read::<T>(1)?, access.write::<T>(0)?);
         let image_size = geometry.channels * geometry.pixels();
@@ -133,7 +124,7 @@ pub fn col2im(
     if is_shape_only(&out) {
         return Ok(out);
     }
-    match_image!(self_.dtype(), "col2im_out_cpu", T => {
+    match_dtype!(self_.dtype(), "col2im_out_cpu", FloatBlas, T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (&input, Access::Read)])?;
         let (patches, out) = (access.read::<T>(1)?, access.write::<T>(0)?);
         fold::<T>(out, patches, &geometry)

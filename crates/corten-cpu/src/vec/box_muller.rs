@@ -56,15 +56,16 @@ fn c<V: Real<Elem = f32>>(value: f32) -> V {
     V::splat(value)
 }
 
-/// The polynomial of the logarithm, its highest power first: that of Cephes' `logf`.
+/// The polynomial of the logarithm, its highest power first: that of Cephes' `logf`, each number with digits
+/// enough to be the one that Cephes' longer decimals are rounded to.
 pub(crate) const LOG: [f32; 9] = [
     7.037_683_6e-2,
     -1.151_461e-1,
-    1.167_699_9e-1,
+    1.167_699_84e-1,
     -1.242_014_1e-1,
     1.424_932_3e-1,
     -1.666_805_8e-1,
-    2.000_071_5e-1,
+    2.000_071_4e-1,
     -2.499_999_4e-1,
     0.333_333_3,
 ];

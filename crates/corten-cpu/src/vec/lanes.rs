@@ -2,8 +2,8 @@
 
 use super::real::Real;
 use super::{math32, math64, trig};
-use crate::expr::Expr;
 use crate::special::incomplete;
+use crate::vec::expr::Expr;
 use corten_core::{Element, cast};
 
 /// An expression type that is read from and written to memory: a vector, or a single element.

@@ -80,15 +80,15 @@ impl<L: Lanes> Memory<L> for Plain {
     }
 }
 
-/// The vectors' own elements, written past the caches: see Note [Streaming]. [`Memory::store`] takes
+/// The vectors' own elements, written with non-temporal stores: see Note [Streaming]. [`Memory::store`] takes
 /// addresses that the size of a register divides. Before anything else accesses what was written, a
 /// [`Stream`](super::stream::Stream) must be dropped.
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-pub(crate) struct Past;
+pub(crate) struct NonTemporal;
 
-/// As [`Past`], of `bfloat16`: pairs of vectors go past the caches.
+/// As [`NonTemporal`], of `bfloat16`: pairs of vectors are stored non-temporally.
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-pub(crate) struct PastBfloat;
+pub(crate) struct NonTemporalBf16;
 
 /// What reads, and writes less than a vector, as another memory does.
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
@@ -127,7 +127,7 @@ macro_rules! rest_as {
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 macro_rules! past {
     ($($vector:ty: $store:ident;)+) => {$(
-        impl Memory<$vector> for Past {
+        impl Memory<$vector> for NonTemporal {
             rest_as!(Plain, $vector);
 
             #[inline(always)]
@@ -146,7 +146,7 @@ past! {
 }
 
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-impl Memory<super::avx2::F32> for PastBfloat {
+impl Memory<super::avx2::F32> for NonTemporalBf16 {
     rest_as!(corten_core::bf16, super::avx2::F32);
 
     #[inline(always)]
@@ -453,7 +453,7 @@ pub(super) mod narrow {
         unsafe { _mm256_storeu_si256(to.cast(), pairs_of_singles(values)) }
     }
 
-    /// As [`bfloats_of_singles`], past the caches.
+    /// As [`bfloats_of_singles`], with non-temporal stores.
     ///
     /// # Safety
     /// As there, with an address that 32 divides.
@@ -465,18 +465,18 @@ pub(super) mod narrow {
     }
 }
 
-// Note [Asking ahead]
+// Note [Prefetching]
 // A processor fetches ahead what is read in order, but not far enough for a loop that computes about as
 // long as memory takes, which then waits for every line: powers, `tan` and `erfinv` took twice as long
 // per element from memory as from a cache, softmax a third longer. Such loops ask for what lies a few
 // lines ahead of what they read and write; between one and four KiB made no difference.
 
-/// How many bytes ahead.
+/// The prefetch distance in bytes.
 const AHEAD: usize = 2 << 10;
 
-/// Asks for what lies some way behind an address; see Note [Asking ahead]. Any address will do.
+/// Prefetches the line that lies the prefetch distance behind an address; see Note [Prefetching]. Any address will do.
 #[inline(always)]
-pub(crate) fn fetch_ahead<T>(of: *const T) {
+pub(crate) fn prefetch_ahead<T>(of: *const T) {
     fetch(of.cast::<u8>().wrapping_add(AHEAD));
 }
 
@@ -494,7 +494,7 @@ pub(crate) fn fetch(line: *const u8) {
 
 /// Brings memory that will be read soon into the second-level cache. Any address will do.
 #[inline(always)]
-pub(crate) fn fetch_early(first: *const u8, bytes: usize) {
+pub(crate) fn prefetch_early(first: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(64) {
         use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};

@@ -12,6 +12,7 @@ mod bessel_jy;
 pub(crate) mod box_muller;
 mod coefficients;
 mod complex;
+pub mod expr;
 mod for_single;
 mod gamma;
 mod lanes;
@@ -49,11 +50,11 @@ mod tests;
 pub(crate) use complex::{Cplx, log_add_exp};
 pub(crate) use lanes::Lanes;
 pub use level::{Level, level};
-pub(crate) use memory::{Memory, Plain, fetch, fetch_ahead, fetch_early};
+pub(crate) use memory::{Memory, Plain, fetch, prefetch_ahead, prefetch_early};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-pub(crate) use memory::{Past, PastBfloat};
+pub(crate) use memory::{NonTemporal, NonTemporalBf16};
 pub use real::MaskBits;
-pub(crate) use scalar::{Int, Truth};
+pub(crate) use scalar::{Int, Truth, take_division_by_zero};
 
 /// The vectors of the lowest level.
 #[cfg(target_arch = "x86_64")]

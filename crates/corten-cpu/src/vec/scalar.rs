@@ -1,8 +1,8 @@
 //! Integers and bool as expressions of one lane. LLVM vectorises the loops over them.
 
 use super::lanes::Lanes;
-use crate::block::report_division_by_zero;
-use crate::expr::Expr;
+use crate::vec::expr::Expr;
+use std::cell::Cell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// An integer whose arithmetic wraps. A division by zero gives zero and is reported by
@@ -378,4 +378,20 @@ impl Expr for Truth {
         shift_left = |a, b| a & !b;
         shift_right = |a, b| a & !b;
     }
+}
+
+thread_local! {
+    static DIVISION_BY_ZERO: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Notes that a loop of this thread divided an integer by zero.
+#[inline]
+pub(crate) fn report_division_by_zero() {
+    DIVISION_BY_ZERO.set(true);
+}
+
+/// Whether a loop of this thread divided an integer by zero since this was last asked.
+#[inline]
+pub(crate) fn take_division_by_zero() -> bool {
+    DIVISION_BY_ZERO.get() && DIVISION_BY_ZERO.replace(false)
 }

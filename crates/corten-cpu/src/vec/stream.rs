@@ -1,4 +1,4 @@
-//! Results that are written past the caches.
+//! Results that are written with non-temporal stores.
 
 use super::level::{Level, level};
 use corten_core::{Element, Scalar, unwinding};
@@ -23,10 +23,10 @@ use std::sync::OnceLock;
 /// The bytes that are written to memory at once.
 const LINE: usize = 64;
 
-/// What is copied past the caches right after it was written: vectors that lie in two lines each would
+/// What is copied with non-temporal stores right after it was written: vectors that lie in two lines each would
 /// wait for their stores.
 #[repr(align(64))]
-pub(crate) struct OnLines<T>(pub(crate) T);
+pub(crate) struct CacheAligned<T>(pub(crate) T);
 
 /// The size of the last cache where the system does not tell.
 const USUAL: usize = 32 << 20;
@@ -34,7 +34,7 @@ const USUAL: usize = 32 << 20;
 /// Results smaller than this lie in any last cache.
 const SMALL: usize = if cfg!(test) { 1 << 12 } else { 1 << 20 };
 
-/// Whether a result of so many bytes is better written past the caches, once it is there.
+/// Whether a result of so many bytes is better written with non-temporal stores, once it is there.
 pub(crate) fn streams(nbytes: usize) -> bool {
     static LEAST: OnceLock<usize> = OnceLock::new();
     // Tests have a small cache.
@@ -78,7 +78,7 @@ pub(crate) fn fill<T: Element>(
     }
 }
 
-/// Copies that go past the caches. They are complete, also for other threads, when it is dropped.
+/// Copies by non-temporal stores. They are complete, also for other threads, when it is dropped.
 pub(crate) struct Stream(());
 
 impl Stream {

@@ -4,8 +4,8 @@ use super::baseline;
 use super::{Lanes, Level};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
-use crate::expr::Expr;
 use crate::special;
+use crate::vec::expr::Expr;
 
 mod c_library {
     unsafe extern "C" {

@@ -137,35 +137,35 @@ fn decode_real(dtype: DType, bits: u128) -> f64 {
 /// The bytes of an element that `value` was cast to.
 pub(crate) fn encode(dtype: DType, value: Value) -> u128 {
     match (value, category(dtype)) {
-        (Value::Complex(re, im), Kind::Complex) => {
+        (Value::Complex(re, im), Family::Complex) => {
             let part = dtype.to_real();
             let high = encode_real(part, Value::Real(im)) << (dtype.itemsize() * 4);
             high | encode_real(part, Value::Real(re))
         }
-        (Value::Complex(re, im), Kind::Bool) => u128::from(re != 0.0 || im != 0.0),
+        (Value::Complex(re, im), Family::Bool) => u128::from(re != 0.0 || im != 0.0),
         (Value::Complex(re, _), _) => encode(dtype, Value::Real(re)),
-        (_, Kind::Complex) => encode_real(dtype.to_real(), value),
-        (Value::Int(value), Kind::Bool) => u128::from(value != 0),
-        (Value::Real(value), Kind::Bool) => u128::from(value != 0.0),
-        (Value::Int(value), Kind::Int) => low_bits(dtype, value),
-        (Value::Real(value), Kind::Int) => low_bits(dtype, truncated(dtype, value)),
-        (_, Kind::Real) => encode_real(dtype, value),
+        (_, Family::Complex) => encode_real(dtype.to_real(), value),
+        (Value::Int(value), Family::Bool) => u128::from(value != 0),
+        (Value::Real(value), Family::Bool) => u128::from(value != 0.0),
+        (Value::Int(value), Family::Int) => low_bits(dtype, value),
+        (Value::Real(value), Family::Int) => low_bits(dtype, truncated(dtype, value)),
+        (_, Family::Real) => encode_real(dtype, value),
     }
 }
 
-enum Kind {
+enum Family {
     Bool,
     Int,
     Real,
     Complex,
 }
 
-fn category(dtype: DType) -> Kind {
+fn category(dtype: DType) -> Family {
     match crate::numbers::category(dtype) {
-        0 => Kind::Bool,
-        1 => Kind::Int,
-        2 => Kind::Real,
-        _ => Kind::Complex,
+        0 => Family::Bool,
+        1 => Family::Int,
+        2 => Family::Real,
+        _ => Family::Complex,
     }
 }
 

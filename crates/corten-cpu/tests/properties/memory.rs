@@ -17,12 +17,12 @@ pub(crate) fn install() {
 
 struct Exact;
 
-struct Block {
+struct Allocation {
     start: NonNull<u8>,
     layout: Layout,
 }
 
-impl Drop for Block {
+impl Drop for Allocation {
     fn drop(&mut self) {
         // SAFETY: the block came from `alloc` with this layout and is given back once.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
@@ -30,9 +30,9 @@ impl Drop for Block {
 }
 
 // SAFETY: the block belongs to one `DataPtr`; it can be freed by any thread.
-unsafe impl Send for Block {}
+unsafe impl Send for Allocation {}
 // SAFETY: nothing is done through a shared reference.
-unsafe impl Sync for Block {}
+unsafe impl Sync for Allocation {}
 
 // SAFETY: blocks are as long as asked for, aligned, and live as long as their owner.
 unsafe impl Allocator for Exact {
@@ -44,7 +44,7 @@ unsafe impl Allocator for Exact {
         // SAFETY: the size is not zero.
         let start = NonNull::new(unsafe { alloc(layout) });
         let start = start.ok_or_else(|| err!(OutOfMemory, "{nbytes} bytes"))?;
-        let owner = Box::new(Block { start, layout });
+        let owner = Box::new(Allocation { start, layout });
         Ok(DataPtr::with_owner(start.as_ptr(), owner, Device::CPU))
     }
 

@@ -77,7 +77,7 @@ impl Item {
 }
 
 fn walked(layout: &Layout, items: &[Item], lenient: bool) -> Option<Selection> {
-    let mut walk = Walk {
+    let mut walk = ItemWalk {
         lenient,
         rest: dimensions(layout),
         done: Vec::new(),
@@ -106,7 +106,7 @@ fn dimensions_of(item: &Item) -> usize {
     }
 }
 
-struct Walk {
+struct ItemWalk {
     /// Whether nothing may be asked for something.
     lenient: bool,
     /// The dimensions of the tensor that no item was for yet.
@@ -118,7 +118,7 @@ struct Walk {
     offset: i64,
 }
 
-impl Walk {
+impl ItemWalk {
     fn skip(&mut self, count: usize) {
         self.done.extend(self.rest.drain(..count));
     }

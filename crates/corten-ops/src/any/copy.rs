@@ -2,7 +2,7 @@
 
 use super::factory::fill_grown;
 use super::view;
-use crate::iter::{allocate, allocate_like, copy_plain, preserved_strides, read_scalar};
+use crate::iter::{allocate, allocate_like, copy_dense, preserved_strides, read_scalar};
 use crate::{Tensor, op};
 use corten_core::{
     BelowADInplaceOrViewGuard, DType, Device, Layout, MemoryFormat, Result, Scalar, Storage, bail,
@@ -23,7 +23,7 @@ pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tens
         }
     };
     if !(self_.is_conj() || self_.is_neg()) {
-        copy_plain(&copy, self_)?;
+        copy_dense(&copy, self_)?;
         return Ok(copy);
     }
     let _below = BelowADInplaceOrViewGuard::new();
@@ -67,7 +67,7 @@ pub fn to_copy(
     let format = memory_format.unwrap_or(MemoryFormat::Preserve);
     let dtype = dtype.unwrap_or(self_.dtype());
     let stays = device.is_none_or(|device| device == self_.device()) && pin_memory != Some(true);
-    let copy = if stays && format == MemoryFormat::Preserve && self_.is_plain() {
+    let copy = if stays && format == MemoryFormat::Preserve && self_.is_dense_cpu() {
         allocate_like(self_, dtype)?
     } else {
         let device = device.unwrap_or(self_.device());

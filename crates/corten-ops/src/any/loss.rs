@@ -3,7 +3,7 @@
 use crate::composite::support::{Reduction, defined};
 use crate::{Tensor, op};
 use corten_core::geometry::infer_broadcast;
-use corten_core::{Result, Scalar};
+use corten_core::{DType, Result, Scalar, can_cast, ensure};
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -57,11 +57,38 @@ pub fn binary_cross_entropy_with_logits(
     let mut tail = op::add_tensor(&tail, &op::clamp_min(&negative, Scalar::Int(0))?, ONE)?;
     if let Some(pos_weight) = defined(pos_weight) {
         let factor = op::mul_tensor(&op::sub_scalar(pos_weight, ONE, ONE)?, target)?;
-        tail = op::mul_tensor(&op::add_scalar(&factor, ONE, ONE)?, &tail)?;
+        let product = op::mul_tensor(&op::add_scalar(&factor, ONE, ONE)?, &tail)?;
+        tail = kept(product, tail.dtype())?;
     }
-    let linear = op::mul_tensor(&op::rsub_scalar(target, ONE, ONE)?, self_)?;
-    let losses = weighted(op::add_tensor(&linear, &tail, ONE)?, weight)?;
-    Reduction::of(reduction).apply(losses)
+    // PyTorch goes on in the memory of 1 - t, so that the losses have the dtype of the targets.
+    let complement = op::rsub_scalar(target, ONE, ONE)?;
+    let dtype = complement.dtype();
+    let linear = kept(op::mul_tensor(&complement, self_)?, dtype)?;
+    let losses = kept(op::add_tensor(&linear, &tail, ONE)?, dtype)?;
+    Reduction::of(reduction).apply(kept(weighted(losses, weight)?, dtype)?)
+}
+
+/// The negative of targets in the dtype of the input; truth values count as ones and zeros.
+fn negative_of(target: &Tensor, dtype: DType) -> Result<Tensor> {
+    match target.dtype() {
+        DType::Bool => op::neg(&op::to_dtype(target, dtype, false, false, None)?),
+        _ => kept(op::neg(target)?, dtype),
+    }
+}
+
+/// What an operator in place leaves of a result: its dtype is the one of the memory.
+fn kept(result: Tensor, dtype: DType) -> Result<Tensor> {
+    if result.dtype() == dtype {
+        return Ok(result);
+    }
+    ensure!(
+        can_cast(result.dtype(), dtype),
+        Runtime,
+        "result type {} can't be cast to the desired output type {}",
+        result.dtype().type_name(),
+        dtype.type_name()
+    );
+    op::to_dtype(&result, dtype, false, false, None)
 }
 
 /// $\ln(1 + e^{-t x})$.
@@ -69,7 +96,10 @@ pub fn binary_cross_entropy_with_logits(
 /// # Errors
 /// `Runtime` when shapes do not broadcast.
 pub fn soft_margin_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    let exponent = op::mul_tensor(self_, &op::neg(target)?)?;
+    // PyTorch computes in memory of the input's dtype, which the losses therefore have.
+    let dtype = self_.dtype();
+    let negative = negative_of(target, dtype)?;
+    let exponent = kept(op::mul_tensor(self_, &negative)?, dtype)?;
     Reduction::of(reduction).apply(op::log1p(&op::exp(&exponent)?)?)
 }
 
@@ -83,7 +113,7 @@ pub fn soft_margin_loss_backward(
     target: &Tensor,
     reduction: i64,
 ) -> Result<Tensor> {
-    let negative = op::neg(target)?;
+    let negative = negative_of(target, self_.dtype())?;
     let slope = op::mul_tensor(&negative, &op::sigmoid(&op::mul_tensor(&negative, self_)?)?)?;
     let share = Reduction::of(reduction).share(self_.numel());
     scaled_product(slope, grad_output, share)

@@ -49,13 +49,13 @@ pub fn _convolution_mode(
     groups: i64,
 ) -> Result<Tensor> {
     match padding {
-        "valid" => plain(input, weight, bias, stride, &[0], dilation, groups),
+        "valid" => convolution(input, weight, bias, stride, &[0], dilation, groups),
         "same" => same(input, weight, bias, stride, dilation, groups),
         _ => corten_core::bail!(Runtime, "Invalid padding string: '{padding}'"),
     }
 }
 
-fn plain(
+fn convolution(
     input: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
@@ -108,12 +108,12 @@ fn same(
     };
     let padding: Dims = (0..spatial).map(|axis| total(axis) / 2).collect();
     if (0..spatial).all(|axis| total(axis) % 2 == 0) {
-        return plain(input, weight, bias, stride, &padding, dilation, groups);
+        return convolution(input, weight, bias, stride, &padding, dilation, groups);
     }
     // Pads are listed from the last dimension on, left and right.
     let extra: Vec<i64> = (0..spatial).rev().flat_map(|axis| [0, total(axis) % 2]).collect();
     let padded = op::constant_pad_nd(input, &extra, Scalar::Int(0))?;
-    plain(&padded, weight, bias, stride, &padding, dilation, groups)
+    convolution(&padded, weight, bias, stride, &padding, dilation, groups)
 }
 
 /// Calls `f` with a batch: the input, or the only sample of one.
@@ -154,7 +154,7 @@ macro_rules! convolutions {
             groups: i64,
         ) -> Result<Tensor> {
             batchwise(input, $rank, stringify!($name), |input| {
-                plain(input, weight, bias, stride, padding, dilation, groups)
+                convolution(input, weight, bias, stride, padding, dilation, groups)
             })
         }
 

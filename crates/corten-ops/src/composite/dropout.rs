@@ -15,7 +15,7 @@ enum Grain {
 /// # Errors
 /// `Runtime` for a probability outside 0..=1.
 pub fn dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    plain(input, p, train, Grain::Element, false)
+    dropout_by(input, p, train, Grain::Element, false)
 }
 
 /// [`dropout`] in place.
@@ -23,7 +23,7 @@ pub fn dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 /// # Errors
 /// As for `dropout`.
 pub fn dropout_(self_: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    plain(self_, p, train, Grain::Element, true)
+    dropout_by(self_, p, train, Grain::Element, true)
 }
 
 /// Dropout of whole channels.
@@ -31,7 +31,7 @@ pub fn dropout_(self_: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 /// # Errors
 /// As for `dropout`, and for an input of less than two dimensions.
 pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    plain(input, p, train, Grain::Feature, false)
+    dropout_by(input, p, train, Grain::Feature, false)
 }
 
 /// [`feature_dropout`] in place.
@@ -39,7 +39,7 @@ pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 /// # Errors
 /// As for `feature_dropout`.
 pub fn feature_dropout_(self_: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    plain(self_, p, train, Grain::Feature, true)
+    dropout_by(self_, p, train, Grain::Feature, true)
 }
 
 /// Dropout that keeps mean and variance after a self-normalising activation.
@@ -74,7 +74,7 @@ pub fn feature_alpha_dropout_(self_: &Tensor, p: f64, train: bool) -> Result<Ten
     alpha(self_, p, train, Grain::Feature, true)
 }
 
-fn plain(input: &Tensor, p: f64, train: bool, grain: Grain, inplace: bool) -> Result<Tensor> {
+fn dropout_by(input: &Tensor, p: f64, train: bool, grain: Grain, inplace: bool) -> Result<Tensor> {
     check(p)?;
     if p == 0.0 || !train || input.numel() == 0 {
         return Ok(input.clone());

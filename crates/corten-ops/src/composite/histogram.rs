@@ -30,8 +30,8 @@ impl Range {
             low.is_finite() && high.is_finite(),
             Runtime,
             "torch.histc: range of [{}, {}] is not finite",
-            plain(low),
-            plain(high)
+            shown_bound(low),
+            shown_bound(high)
         );
         ensure!(low < high, Runtime, "torch.histc: max must be larger than min");
         Ok(Self { low, high })
@@ -48,7 +48,7 @@ impl Range {
     }
 }
 
-fn plain(x: f64) -> String {
+fn shown_bound(x: f64) -> String {
     if x.is_nan() { "nan".to_owned() } else { format!("{x}") }
 }
 
@@ -185,8 +185,8 @@ fn ranges(self_: &Tensor, dims: usize, given: Option<&[f64]>) -> Result<Vec<Rang
             low.is_finite() && high.is_finite(),
             Runtime,
             "torch.histogramdd: dimension {dim}'s range [{}, {}] is not finite",
-            plain(low),
-            plain(high)
+            shown_bound(low),
+            shown_bound(high)
         );
         ensure!(
             low <= high,

@@ -237,8 +237,19 @@ pub fn l1_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor
 /// Divergence of a target distribution from log probabilities.
 ///
 /// # Errors
-/// `Runtime` when shapes do not broadcast.
+/// `Runtime` for integers and complex numbers, and when shapes do not broadcast.
 pub fn kl_div(self_: &Tensor, target: &Tensor, reduction: i64, log_target: bool) -> Result<Tensor> {
+    let dtypes = [self_.dtype(), target.dtype()];
+    ensure!(
+        !dtypes.iter().any(|dtype| dtype.is_complex()),
+        Runtime,
+        "kl_div: Complex inputs not supported."
+    );
+    ensure!(
+        dtypes.iter().all(|dtype| dtype.is_floating_point()),
+        Runtime,
+        "kl_div: Integral inputs not supported."
+    );
     let one = Scalar::Int(1);
     let losses = if log_target {
         op::mul_tensor(&op::exp(target)?, &op::sub_tensor(target, self_, one)?)?

@@ -1,6 +1,6 @@
 //! Products of tensors of any rank, from products of matrices and vectors.
 
-use super::support::requires_grad;
+use super::support::{requires_grad, type_id_name};
 use crate::meta::cpp_name;
 use crate::{Tensor, op, opaque};
 use corten_core::geometry::{infer_broadcast, wrap_dim};
@@ -278,6 +278,15 @@ fn check_bilinear(
         "bilinear(): bias size does not match weight size: got {:?} but expected {}",
         bias.map(|bias| bias.sizes().to_vec()),
         form[0]
+    );
+    let dtypes = [input1, input2, weight].map(|tensor| tensor.dtype());
+    let [first, second, third] = dtypes.map(type_id_name);
+    let bias = bias.map(|bias| bias.dtype());
+    ensure!(
+        dtypes[1..].iter().chain(&bias).all(|dtype| *dtype == dtypes[0]),
+        Runtime,
+        "All tensors must have the same dtype, got input1: {first}, input2: {second}, weight: {third}{}",
+        bias.map(|bias| format!(", bias: {}", type_id_name(bias))).unwrap_or_default()
     );
     Ok(())
 }

@@ -19,7 +19,7 @@ pub fn max_pool1d(
     check_max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
     let (kernel, step) = (kernel_size[0], stride.first().copied().unwrap_or(kernel_size[0]));
     let whole = padding[0] == 0 && !ceil_mode;
-    if whole && kernel <= MOST_SHIFTS && is_plain(self_) {
+    if whole && kernel <= MOST_SHIFTS && is_dense_cpu(self_) {
         return largest_of_shifts(self_, kernel, step, dilation[0]);
     }
     // Without a gradient PyTorch's kernel gives a contiguous output.
@@ -36,7 +36,7 @@ pub fn max_pool1d(
 const MOST_SHIFTS: i64 = 8;
 
 /// Whether a tensor holds numbers that nothing is derived from.
-fn is_plain(tensor: &Tensor) -> bool {
+fn is_dense_cpu(tensor: &Tensor) -> bool {
     tensor.autograd_meta().is_none()
         && !batched::is_batched(tensor)
         && tensor.dtype().is_floating_point()

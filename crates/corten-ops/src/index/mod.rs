@@ -139,7 +139,7 @@ pub fn only_mask(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Option<Te
 }
 
 /// Applies all items but tensors, which are collected.
-fn apply<'a>(self_: &'a Tensor, items: &[IndexItem]) -> Result<Walk<'a>> {
+fn apply<'a>(self_: &'a Tensor, items: &[IndexItem]) -> Result<IndexWalk<'a>> {
     let specified: usize = items.iter().map(IndexItem::dimensions).sum();
     let rank = self_.dim();
     ensure!(
@@ -147,7 +147,7 @@ fn apply<'a>(self_: &'a Tensor, items: &[IndexItem]) -> Result<Walk<'a>> {
         Index,
         "too many indices for tensor of dimension {rank}"
     );
-    let mut walk = Walk { source: self_, made: None, dim: 0, indices: Vec::new(), pending: 0 };
+    let mut walk = IndexWalk { source: self_, made: None, dim: 0, indices: Vec::new(), pending: 0 };
     for (place, item) in items.iter().enumerate() {
         match item {
             IndexItem::Int(index) => walk.select(*index, place)?,
@@ -195,7 +195,7 @@ fn range(view: &Tensor, dim: usize, slice: &Slice) -> Result<Tensor> {
     op::slice_tensor(view, dim as i64, slice.start, slice.stop, step)
 }
 
-struct Walk<'a> {
+struct IndexWalk<'a> {
     source: &'a Tensor,
     /// What the items made of it so far; nothing while that is the source itself, which is not
     /// counted once more.
@@ -207,7 +207,7 @@ struct Walk<'a> {
     pending: usize,
 }
 
-impl Walk<'_> {
+impl IndexWalk<'_> {
     fn view(&self) -> &Tensor {
         self.made.as_ref().unwrap_or(self.source)
     }

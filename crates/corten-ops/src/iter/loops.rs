@@ -63,7 +63,7 @@ impl TensorIterator {
             return Ok(());
         }
         let pointers = self.pointers()?;
-        Walk::of(self).run(&pointers, range, &mut |pointers, strides, n0, n1| {
+        LoopGeometry::of(self).run(&pointers, range, &mut |pointers, strides, n0, n1| {
             body(pointers, strides, n0, n1).into_result()
         })
     }
@@ -84,7 +84,7 @@ impl TensorIterator {
         if self.numel == 0 {
             return Ok(());
         }
-        let walk = Walk::of(self);
+        let walk = LoopGeometry::of(self);
         let count = self.operands.len();
         let pointers = Addresses(self.pointers()?);
         let independent = self.numel <= grain || self.parts_are_independent();
@@ -107,7 +107,7 @@ impl TensorIterator {
             return Ok(());
         }
         let pointers = self.pointers()?;
-        let walk = Walk::of(self);
+        let walk = LoopGeometry::of(self);
         let serial = self.numel <= grain || parallel::num_threads() == 1;
         if serial || !self.parts_are_independent() {
             return walk.run(&pointers, 0..self.numel, &mut |p, s, n0, n1| body(p, s, n0, n1));
@@ -134,7 +134,7 @@ impl Addresses {
 
 /// The geometry of a walk, without the operands.
 #[derive(Clone)]
-pub(crate) struct Walk {
+pub(crate) struct LoopGeometry {
     pub(crate) shape: Dims,
     /// The strides of all operands along dimension 0, then along dimension 1, and so on; at least
     /// two dimensions.
@@ -142,7 +142,7 @@ pub(crate) struct Walk {
     count: usize,
 }
 
-impl Walk {
+impl LoopGeometry {
     pub(crate) fn of(iter: &TensorIterator) -> Self {
         let count = iter.operands.len();
         let mut strides: SmallVec<[i64; 8]> = smallvec![0; iter.shape.len().max(2) * count];

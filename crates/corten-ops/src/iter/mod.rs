@@ -8,7 +8,7 @@
 //! Strides are signed throughout: nothing here assumes that they are not negative.
 
 mod config;
-mod dense;
+mod contiguous;
 mod independence;
 mod layout;
 mod loops;
@@ -24,7 +24,7 @@ pub use loops::LoopOutcome;
 pub use reduce::ReducedSlice;
 pub use resize::{resize_output, resize_to};
 pub use types::read_scalar;
-pub(crate) use types::{allocate, allocate_like, copy_plain, write_elements};
+pub(crate) use types::{allocate, allocate_like, copy_dense, write_elements};
 
 use crate::Tensor;
 use corten_core::access::{HeldPlace, Holds};
@@ -408,7 +408,7 @@ impl TensorIterator {
         for i in 0..self.outputs {
             let operand = &self.operands[i];
             if let Some(original) = &operand.original {
-                types::copy_plain(original, &operand.tensor)?;
+                types::copy_dense(original, &operand.tensor)?;
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Running reductions: loops that fold an input into outputs with stride 0.
 
-use super::loops::{Addresses, Walk, advance, position};
-use super::types::{allocate, copy_plain};
+use super::loops::{Addresses, LoopGeometry, advance, position};
+use super::types::{allocate, copy_dense};
 use super::{Hold, LoopOutcome, Pointers, TensorIterator};
 use crate::Tensor;
 use crate::parallel::{self, GRAIN};
@@ -67,7 +67,7 @@ impl TensorIterator {
         fold: impl Fn(&[*mut u8], &ReducedSlice<'_>) -> R + Sync,
     ) -> Result<()> {
         let reduced = self.num_reduce_dims();
-        let walk = Walk::of(self);
+        let walk = LoopGeometry::of(self);
         let (folded, kept) = walk.shape.split_at(reduced);
         let count: i64 = kept.iter().product();
         if count == 0 {
@@ -127,7 +127,7 @@ impl TensorIterator {
         let pointers = Addresses(self.pointers()?);
         let size = self.shape[dim];
         let rest = (self.numel / size.max(1)).max(1);
-        let whole = Walk::of(self);
+        let whole = LoopGeometry::of(self);
         parallel::parallel_for(0..size, (GRAIN / rest).max(1), |range| {
             let mut walk = whole.clone();
             walk.shape[dim] = range.end - range.start;
@@ -159,7 +159,7 @@ impl TensorIterator {
         let _hold = AccessSet::acquire(&[(partial.base(), Access::Write)])?;
         let base = Addresses(smallvec![partial.data_ptr()]);
         let (numel, length) = (self.numel, self.numel.saturating_add(chunks - 1) / chunks);
-        let walk = Walk::of(self);
+        let walk = LoopGeometry::of(self);
         parallel::parallel_for(0..chunks, 1, |range| {
             for chunk in range {
                 let mut own: Pointers = pointers.get().into();
@@ -179,7 +179,7 @@ impl TensorIterator {
         let output = &self.operands[0].tensor;
         let copies = allocate(&[count], None, output.dtype(), output.device())?;
         let row: Tensor = output.as_view_of(&[count], &[0], output.storage_offset())?.into();
-        copy_plain(&copies, &row)?;
+        copy_dense(&copies, &row)?;
         Ok((copies, output.itemsize() as i64))
     }
 }

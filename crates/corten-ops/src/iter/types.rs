@@ -309,8 +309,8 @@ pub(crate) fn allocate(
 
 /// A new tensor of a dtype, with the sizes of another one and the strides of a copy that keeps its layout.
 pub(crate) fn allocate_like(tensor: &Tensor, dtype: DType) -> Result<Tensor> {
-    if tensor.is_plain() {
-        let (fresh, _) = tensor.empty_as_plain(dtype)?;
+    if tensor.is_dense_cpu() {
+        let (fresh, _) = tensor.empty_like_dense(dtype)?;
         // Dimensions of size 1 may have any stride.
         if fresh.strides() == tensor.strides() {
             return Ok(fresh.into());
@@ -323,12 +323,12 @@ pub(crate) fn allocate_like(tensor: &Tensor, dtype: DType) -> Result<Tensor> {
 /// A copy in another dtype, with the same order of dimensions.
 fn converted(tensor: &Tensor, dtype: DType) -> Result<Tensor> {
     let copy = allocate_like(tensor, dtype)?;
-    copy_plain(&copy, tensor)?;
+    copy_dense(&copy, tensor)?;
     Ok(copy)
 }
 
 /// Copies values without recording anything and without touching versions.
-pub(crate) fn copy_plain(to: &Tensor, from: &Tensor) -> Result<()> {
+pub(crate) fn copy_dense(to: &Tensor, from: &Tensor) -> Result<()> {
     if to.copy_block_from(from)? {
         return Ok(());
     }

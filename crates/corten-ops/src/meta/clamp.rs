@@ -4,7 +4,7 @@ use super::elementwise::refusal;
 use super::number::{beside_numbers, promoted};
 use super::{Domain, Promote, pointwise};
 use crate::iter::TensorIterator;
-use crate::{Tensor, dense, op, stubs};
+use crate::{Tensor, op, shortcut, stubs};
 use corten_core::{DType, Result, ResultTypeState, Scalar, can_cast, ensure};
 
 /// `clamp`: three inputs; an absent bound becomes the end of the dtype's range.
@@ -67,7 +67,7 @@ fn clamp_dense(
     max: Option<Scalar>,
     out: Option<&Tensor>,
 ) -> Result<Option<Tensor>> {
-    const RULE: dense::Rule = dense::Rule { promote: Promote::Same, domain: Domain::Ordered };
+    const RULE: shortcut::Rule = shortcut::Rule { promote: Promote::Same, domain: Domain::Ordered };
     let bound = |given: Option<Scalar>, end: f64| match given {
         None => Some(Scalar::Float(end)),
         given => given.filter(|number| !number.is_complex()),
@@ -75,9 +75,9 @@ fn clamp_dense(
     let bounds = bound(min, f64::NEG_INFINITY).zip(bound(max, f64::INFINITY));
     let limited = self_.dtype().is_floating_point() && (min.is_some() || max.is_some());
     let Some((min, max)) = bounds.filter(|_| limited) else { return Ok(None) };
-    let call = dense::Call { inputs: &[self_], out, scalars: &[min, max] };
+    let call = shortcut::Call { inputs: &[self_], out, scalars: &[min, max] };
     // The same expression.
-    dense::run(&stubs::HARDTANH, &RULE, &call)
+    shortcut::run(&stubs::HARDTANH, &RULE, &call)
 }
 
 /// An output must have the dtype of the result; in place a cast will do.

@@ -36,7 +36,7 @@ pub fn copy(
     if src.dtype().is_complex() && !target.dtype().is_complex() && target.dtype() != DType::Bool {
         warn_about_imaginary_part();
     }
-    if apart && target.is_plain() && src.is_plain() && target.sizes() == src.sizes() {
+    if apart && target.is_dense_cpu() && src.is_dense_cpu() && target.sizes() == src.sizes() {
         return Ok(TensorIterator::in_order(&target, src));
     }
     TensorIteratorConfig::new()
@@ -79,7 +79,7 @@ pub fn fill(self_: &Tensor, value: Scalar, out: Option<&Tensor>) -> Result<Tenso
         }
         None => allocate_like(self_, self_.dtype())?,
     };
-    if target.is_plain() {
+    if target.is_dense_cpu() {
         return Ok(TensorIterator::over(&target));
     }
     TensorIteratorConfig::nullary().check_mem_overlap(false).add_output(Some(&target)).build()

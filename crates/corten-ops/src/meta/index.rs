@@ -5,7 +5,7 @@
 //! operand with stride 0.
 
 use crate::Tensor;
-use crate::iter::{TensorIterator, TensorIteratorConfig, copy_plain, read_scalar, resize_output};
+use crate::iter::{TensorIterator, TensorIteratorConfig, copy_dense, read_scalar, resize_output};
 use corten_core::geometry::Overlap;
 use corten_core::{DType, Device, Result, ResultTypeState, Scalar, bail, ensure, geometry, warn};
 
@@ -124,7 +124,7 @@ fn fill_target(self_: &Tensor, mask: &Tensor, out: Option<&Tensor>) -> Result<Te
         }
         None => crate::iter::allocate(&shape, None, self_.dtype(), self_.device())?,
     };
-    copy_plain(&target, self_)?;
+    copy_dense(&target, self_)?;
     Ok(target)
 }
 

@@ -132,7 +132,7 @@ impl<'a> Reduce<'a> {
     fn is_read_in_order(&self) -> bool {
         let dtype = self.input.dtype();
         let converted = dtype.is_reduced_float() || dtype == DType::Complex32;
-        !converted && self.input.is_plain() && self.input.numel() > 1
+        !converted && self.input.is_dense_cpu() && self.input.numel() > 1
     }
 
     /// Whether an output is a new one that kernels write as it is: of integers, or of the input's

@@ -4,11 +4,11 @@ use super::Options;
 
 /// The notation of a tensor's elements and the width that holds all of them.
 pub(super) struct Notation {
-    kind: Kind,
+    kind: NumberStyle,
     pub(super) width: usize,
 }
 
-enum Kind {
+enum NumberStyle {
     /// Text as it is: integers and truth values.
     Plain,
     /// Whole numbers with a trailing point.
@@ -19,8 +19,11 @@ enum Kind {
 
 impl Notation {
     /// The notation for elements that are written as they are.
-    pub(super) fn plain<'a>(elements: impl Iterator<Item = &'a String>) -> Self {
-        Self { kind: Kind::Plain, width: elements.map(String::len).max().unwrap_or(1).max(1) }
+    pub(super) fn verbatim<'a>(elements: impl Iterator<Item = &'a String>) -> Self {
+        Self {
+            kind: NumberStyle::Plain,
+            width: elements.map(String::len).max().unwrap_or(1).max(1),
+        }
     }
 
     /// The notation that suits floating-point values; zeros and non-finite ones do not count.
@@ -35,9 +38,9 @@ impl Notation {
         // More digits than the standard library pads to are zeros in any case.
         let precision = options.precision.min(1 << 15);
         let kind = match (!none && options.sci_mode.unwrap_or(wide), whole) {
-            (true, _) => Kind::Scientific(precision),
-            (false, true) => Kind::Whole,
-            (false, false) => Kind::Fixed(precision),
+            (true, _) => NumberStyle::Scientific(precision),
+            (false, true) => NumberStyle::Whole,
+            (false, false) => NumberStyle::Fixed(precision),
         };
         let width = counted().map(|v| kind.write(v).len()).max().unwrap_or(1).max(1);
         Self { kind, width }
@@ -62,7 +65,7 @@ impl Notation {
     }
 }
 
-impl Kind {
+impl NumberStyle {
     fn write(&self, value: f64) -> String {
         match self {
             _ if value.is_nan() => "nan".to_owned(),

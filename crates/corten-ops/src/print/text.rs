@@ -228,7 +228,7 @@ fn cells(shown: &Tensor, options: &Options) -> Result<(Vec<String>, usize)> {
         DType::UInt64 => shown.to_vec::<u64>()?.iter().map(u64::to_string).collect(),
         _ => shown.to_vec::<i64>()?.iter().map(i64::to_string).collect(),
     };
-    let notation = Notation::plain(texts.iter());
+    let notation = Notation::verbatim(texts.iter());
     let cells = texts.iter().map(|text| notation.pad(text)).collect();
     Ok((cells, notation.width + 2))
 }

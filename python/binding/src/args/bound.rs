@@ -2,7 +2,7 @@
 
 use super::check::Overloaded;
 use super::scalar::{dtype_arg, float_from, int_from, int_item, int_list, scalar_from, text_from};
-use super::signature::{Kind, Param, Signature};
+use super::signature::{Param, ParamKind, Signature};
 use crate::py::errors::type_error;
 use crate::py::{Obj, Py, ffi};
 use crate::{storage, tensor, types};
@@ -166,11 +166,11 @@ fn place_of(object: &Obj) -> Py<Device> {
 /// Stores an argument as the dispatcher takes it.
 fn boxed(function: &str, param: &Param, object: &Obj, place: &mut IValue) -> Py<()> {
     match param.kind {
-        Kind::Tensor => *place = IValue::Tensor(tensor_from(object)?),
-        Kind::TensorList => {
+        ParamKind::Tensor => *place = IValue::Tensor(tensor_from(object)?),
+        ParamKind::TensorList => {
             *place = IValue::TensorList(object.items()?.iter().map(tensor_from).collect::<Py<_>>()?)
         }
-        Kind::OptionalTensorList => {
+        ParamKind::OptionalTensorList => {
             *place = IValue::OptionalTensorList(
                 object
                     .items()?
@@ -179,30 +179,30 @@ fn boxed(function: &str, param: &Param, object: &Obj, place: &mut IValue) -> Py<
                     .collect::<Py<_>>()?,
             )
         }
-        Kind::Scalar | Kind::Complex => *place = scalar_from(object)?.into(),
-        Kind::ScalarList => {
+        ParamKind::Scalar | ParamKind::Complex => *place = scalar_from(object)?.into(),
+        ParamKind::ScalarList => {
             *place = IValue::ScalarList(object.items()?.iter().map(scalar_from).collect::<Py<_>>()?)
         }
-        Kind::Int => *place = IValue::Int(int_from(object, param.symbolic)?),
-        Kind::IntList => *place = IValue::IntList(int_list(function, param, object)?),
-        Kind::Float => *place = IValue::Double(float_from(object)?),
-        Kind::FloatList => {
+        ParamKind::Int => *place = IValue::Int(int_from(object, param.symbolic)?),
+        ParamKind::IntList => *place = IValue::IntList(int_list(function, param, object)?),
+        ParamKind::Float => *place = IValue::Double(float_from(object)?),
+        ParamKind::FloatList => {
             *place = IValue::DoubleList(object.items()?.iter().map(float_from).collect::<Py<_>>()?)
         }
-        Kind::Bool => *place = IValue::Bool(object.is_true()?),
-        Kind::BoolList => {
+        ParamKind::Bool => *place = IValue::Bool(object.is_true()?),
+        ParamKind::BoolList => {
             *place = IValue::BoolList(object.items()?.iter().map(Obj::is_true).collect::<Py<_>>()?)
         }
-        Kind::Str => *place = IValue::String(text_from(object)?.into()),
-        Kind::DType => *place = IValue::DType(dtype_arg(object)?),
-        Kind::Layout => *place = IValue::Layout(types::layout::layout_from(object)?),
-        Kind::MemoryFormat => {
+        ParamKind::Str => *place = IValue::String(text_from(object)?.into()),
+        ParamKind::DType => *place = IValue::DType(dtype_arg(object)?),
+        ParamKind::Layout => *place = IValue::Layout(types::layout::layout_from(object)?),
+        ParamKind::MemoryFormat => {
             *place = IValue::MemoryFormat(types::layout::memory_format_from(object)?)
         }
-        Kind::Device => *place = IValue::Device(place_of(object)?),
-        Kind::Generator => *place = IValue::Generator(types::generator::from_object(object)?),
-        Kind::Storage => *place = IValue::Storage(storage::from_object(object)?),
-        Kind::Stream | Kind::Object => *place = IValue::None,
+        ParamKind::Device => *place = IValue::Device(place_of(object)?),
+        ParamKind::Generator => *place = IValue::Generator(types::generator::from_object(object)?),
+        ParamKind::Storage => *place = IValue::Storage(storage::from_object(object)?),
+        ParamKind::Stream | ParamKind::Object => *place = IValue::None,
     }
     Ok(())
 }

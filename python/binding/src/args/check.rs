@@ -1,6 +1,6 @@
 //! Which objects a parameter accepts.
 
-use super::signature::{Kind, Param};
+use super::signature::{Param, ParamKind};
 use crate::py::errors::{Raised, type_error};
 use crate::py::{Args, Obj, Py, ffi, name};
 use crate::{numpy, tensor, types};
@@ -45,7 +45,7 @@ pub(crate) type Overloaded = SmallVec<[Obj; 1]>;
 
 /// Whether the object is a tensor or stands for one by `__torch_function__`.
 pub(crate) fn is_tensor_like(object: &Obj, overloaded: &mut Overloaded) -> bool {
-    if tensor::is_plain(object) {
+    if tensor::is_dense_cpu(object) {
         return true;
     }
     if tensor::is_tensor(object) {
@@ -138,35 +138,37 @@ pub(crate) fn check(
     overloaded: &mut Overloaded,
 ) -> Py<Verdict> {
     Ok(match param.kind {
-        Kind::Tensor => {
+        ParamKind::Tensor => {
             let accepted = is_tensor_like(object, overloaded)
                 || (param.numbers && number_kind(object).is_some());
             accepted.into()
         }
-        Kind::TensorList => {
+        ParamKind::TensorList => {
             return tensor_list(object, index, overloaded, false).map(Verdict::from);
         }
-        Kind::OptionalTensorList => {
+        ParamKind::OptionalTensorList => {
             return tensor_list(object, index, overloaded, true).map(Verdict::from);
         }
-        Kind::Scalar | Kind::Complex => {
+        ParamKind::Scalar | ParamKind::Complex => {
             (number_kind(object).is_some() || is_plain_scalar_tensor(object)).into()
         }
-        Kind::Float => (is_real(object) || is_plain_scalar_tensor(object)).into(),
-        Kind::Int => is_int(object, param.symbolic).into(),
-        Kind::Bool => (object.is_bool() || number_kind(object) == Some(NumberKind::Bool)).into(),
-        Kind::IntList => return Ok(int_list(param.count, object)),
-        Kind::FloatList => first_item(object, |item| number_kind(item).is_some())?.into(),
-        Kind::BoolList => first_item(object, Obj::is_bool)?.into(),
-        Kind::ScalarList => first_item(object, |item| number_kind(item).is_some())?.into(),
-        Kind::Str => (object.is_str() || object.is_bytes()).into(),
-        Kind::DType => types::dtype::accepts(object).into(),
-        Kind::Layout => types::layout::is_layout(object).into(),
-        Kind::MemoryFormat => types::layout::is_memory_format(object).into(),
-        Kind::Device => types::device::accepts(object).into(),
-        Kind::Generator => types::generator::is_generator(object).into(),
-        Kind::Storage => crate::storage::is_storage(object).into(),
-        Kind::Stream | Kind::Object => Verdict::Accepted,
+        ParamKind::Float => (is_real(object) || is_plain_scalar_tensor(object)).into(),
+        ParamKind::Int => is_int(object, param.symbolic).into(),
+        ParamKind::Bool => {
+            (object.is_bool() || number_kind(object) == Some(NumberKind::Bool)).into()
+        }
+        ParamKind::IntList => return Ok(int_list(param.count, object)),
+        ParamKind::FloatList => first_item(object, |item| number_kind(item).is_some())?.into(),
+        ParamKind::BoolList => first_item(object, Obj::is_bool)?.into(),
+        ParamKind::ScalarList => first_item(object, |item| number_kind(item).is_some())?.into(),
+        ParamKind::Str => (object.is_str() || object.is_bytes()).into(),
+        ParamKind::DType => types::dtype::accepts(object).into(),
+        ParamKind::Layout => types::layout::is_layout(object).into(),
+        ParamKind::MemoryFormat => types::layout::is_memory_format(object).into(),
+        ParamKind::Device => types::device::accepts(object).into(),
+        ParamKind::Generator => types::generator::is_generator(object).into(),
+        ParamKind::Storage => crate::storage::is_storage(object).into(),
+        ParamKind::Stream | ParamKind::Object => Verdict::Accepted,
     })
 }
 

@@ -1,7 +1,7 @@
 //! The error messages of the parser, in PyTorch's words.
 
 use super::check::{Overloaded, Verdict, check};
-use super::signature::{Kind, Param, Signature};
+use super::signature::{Param, ParamKind, Signature};
 use crate::py::call::Args;
 use crate::py::errors::type_error;
 use crate::py::{Obj, Py, Raised};
@@ -120,12 +120,12 @@ pub(crate) fn describe(signatures: &[Signature], args: Args<'_>) -> Py<String> {
                 let _ = write!(text, "got unrecognized keyword arguments: {}", names.join(", "));
             }
             _ if count_matches(only, args) => text.push_str(&marked(only, args)?),
-            _ => text.push_str(&plain(args)?),
+            _ => text.push_str(&types_of(args)?),
         }
         let _ = write!(text, ", but expected {}", only.display());
         return Ok(text);
     }
-    text.push_str(&plain(args)?);
+    text.push_str(&types_of(args)?);
     text.push_str(", but expected one of:\n");
     for signature in shown {
         let _ = writeln!(text, " * {}", signature.display());
@@ -181,7 +181,7 @@ fn trailing(args: Args<'_>) -> &'static str {
 }
 
 /// `(Tensor, int, dim=str)`.
-fn plain(args: Args<'_>) -> Py<String> {
+fn types_of(args: Args<'_>) -> Py<String> {
     let mut parts: Vec<String> = args.positional.iter().map(short_type).collect();
     for (index, value) in args.keywords.iter().enumerate() {
         parts.push(format!("{}={}", args.keyword(index)?, short_type(value)));
@@ -217,7 +217,7 @@ fn accepts(param: &Param, value: &Obj) -> bool {
         return true;
     }
     // PyTorch compares names here, and no object's type is called "Number" or "tuple of ints".
-    if matches!(param.kind, Kind::Scalar | Kind::IntList) {
+    if matches!(param.kind, ParamKind::Scalar | ParamKind::IntList) {
         return false;
     }
     match check(param, value, 0, &mut Overloaded::new()) {

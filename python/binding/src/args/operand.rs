@@ -1,11 +1,11 @@
-//! Operands of the short roads.
+//! Operands of the fast paths.
 
 use crate::py::{Obj, ffi};
 use crate::tensor;
 use corten_core::Scalar;
 use corten_ops::Tensor;
 
-/// What an object is to a short road.
+/// What an object is to a fast path.
 pub(crate) enum Operand<'a> {
     /// A tensor that overrides nothing.
     Tensor(&'a Tensor),
@@ -18,7 +18,7 @@ pub(crate) enum Operand<'a> {
 /// Looks at an object's exact type.
 #[inline]
 pub(crate) fn operand(object: &Obj) -> Operand<'_> {
-    if tensor::is_plain(object) {
+    if tensor::is_dense_cpu(object) {
         return Operand::Tensor(tensor::this(object));
     }
     let (float, int) = (&raw mut ffi::PyFloat_Type, &raw mut ffi::PyLong_Type);

@@ -3,7 +3,7 @@
 use super::bound::Bound;
 use super::check::{Overloaded, Verdict, check, varargs_ints};
 use super::mismatch;
-use super::signature::{Kind, Signature};
+use super::signature::{ParamKind, Signature};
 use crate::py::call::Args;
 use crate::py::errors::type_error;
 use crate::py::{Obj, Py, Raised, ffi};
@@ -35,7 +35,7 @@ impl Parser {
         for signature in &mut signatures {
             if crate::functions::takes_numbers(&signature.function) {
                 for param in &mut signature.params {
-                    param.numbers = param.kind == Kind::Tensor;
+                    param.numbers = param.kind == ParamKind::Tensor;
                 }
             }
         }
@@ -126,13 +126,13 @@ fn try_signature<'a>(
     raise: bool,
 ) -> Result<(), Misfit> {
     let given = args.positional.len();
-    let collects = signature.max_positional == 1 && signature.params[0].kind == Kind::IntList;
+    let collects = signature.max_positional == 1 && signature.params[0].kind == ParamKind::IntList;
     if given > signature.max_positional && !collects {
         return Err(misfit(raise, || mismatch::too_many(signature, given)));
     }
     bound.reset(signature);
     if let Some(this) = this
-        && !crate::tensor::is_plain(this)
+        && !crate::tensor::is_dense_cpu(this)
         && crate::tensor::overrides(this)
     {
         bound.overloaded.push(this.clone());
@@ -194,7 +194,7 @@ fn bind_one<'a>(
     let (signature, given) = (bound.signature, args.positional.len());
     let param = &signature.params[index];
     let verdict = check(param, object, index, &mut bound.overloaded)?;
-    let collects = signature.max_positional == 1 && signature.params[0].kind == Kind::IntList;
+    let collects = signature.max_positional == 1 && signature.params[0].kind == ParamKind::IntList;
     let collect = collects && place == Some(0);
     match verdict {
         Verdict::Accepted if !(collect && given > 1) => bound.slots.push(object.as_ptr()),

@@ -7,7 +7,7 @@ use std::ffi::CString;
 
 /// What a parameter accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ParamKind {
     Tensor,
     TensorList,
     OptionalTensorList,
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     Object,
 }
 
-impl Kind {
+impl ParamKind {
     /// The kind of a schema type such as `int[2]?` or `Tensor(a!)`, with the list length if any.
     pub(crate) fn from_schema(text: &str) -> Option<(Self, u8, bool)> {
         let mut base = String::new();
@@ -137,7 +137,7 @@ pub(crate) struct Param {
     pub(crate) interned: Interned,
     /// NumPy's names for it.
     pub(crate) aliases: Vec<Interned>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ParamKind,
     /// The fixed length of a list; a single number stands for that many.
     pub(crate) count: u8,
     /// Integers that PyTorch calls symbolic: whatever `operator.index` takes.
@@ -163,7 +163,7 @@ impl Param {
             (declaration, None) => (declaration, None),
         };
         let (ty, name) = declaration.trim().rsplit_once(' ')?;
-        let (kind, count, nullable) = Kind::from_schema(ty.trim())?;
+        let (kind, count, nullable) = ParamKind::from_schema(ty.trim())?;
         let mut param = Self::new(name, kind, count, nullable, keyword_only, default);
         param.symbolic = ty.contains("SymInt");
         Some(param)
@@ -172,7 +172,7 @@ impl Param {
     /// A parameter from its parts.
     pub(crate) fn new(
         name: &str,
-        kind: Kind,
+        kind: ParamKind,
         count: u8,
         nullable: bool,
         keyword_only: bool,
@@ -309,9 +309,9 @@ fn split_default(text: &str) -> (&str, Option<&str>) {
     (text, None)
 }
 
-fn printed_default(kind: Kind, text: &str) -> String {
+fn printed_default(kind: ParamKind, text: &str) -> String {
     match text {
-        _ if kind == Kind::DType => "None".to_owned(),
+        _ if kind == ParamKind::DType => "None".to_owned(),
         "contiguous_format" => "torch.contiguous_format".to_owned(),
         "preserve_format" => "torch.preserve_format".to_owned(),
         "[]" => "()".to_owned(),
@@ -320,7 +320,7 @@ fn printed_default(kind: Kind, text: &str) -> String {
 }
 
 /// The value of a default in the schema language.
-pub(crate) fn default_value(kind: Kind, count: u8, text: &str) -> IValue {
+pub(crate) fn default_value(kind: ParamKind, count: u8, text: &str) -> IValue {
     if text == "None" {
         return IValue::None;
     }
@@ -335,30 +335,30 @@ pub(crate) fn default_value(kind: Kind, count: u8, text: &str) -> IValue {
         if items.len() == 1 && count > 1 { vec![items[0].clone(); count as usize] } else { items }
     };
     match kind {
-        Kind::IntList => {
+        ParamKind::IntList => {
             let items = repeated(numbers());
             IValue::IntList(items.iter().filter_map(|item| item.parse().ok()).collect())
         }
-        Kind::FloatList => {
+        ParamKind::FloatList => {
             IValue::DoubleList(numbers().iter().filter_map(|item| item.parse().ok()).collect())
         }
-        Kind::BoolList => IValue::BoolList(
+        ParamKind::BoolList => IValue::BoolList(
             repeated(numbers()).iter().map(|item| item.eq_ignore_ascii_case("true")).collect(),
         ),
-        Kind::ScalarList => IValue::ScalarList(Vec::new()),
-        Kind::TensorList => IValue::TensorList(Vec::new()),
-        Kind::OptionalTensorList => IValue::OptionalTensorList(Vec::new()),
-        Kind::Bool => IValue::Bool(text.eq_ignore_ascii_case("true")),
-        Kind::Int => enum_or_int(text),
-        Kind::Float => text.parse().map_or(IValue::None, IValue::Double),
-        Kind::Scalar | Kind::Complex => scalar_default(text),
-        Kind::Str => IValue::String(text.trim_matches(['\'', '"']).into()),
-        Kind::MemoryFormat => IValue::MemoryFormat(match text {
+        ParamKind::ScalarList => IValue::ScalarList(Vec::new()),
+        ParamKind::TensorList => IValue::TensorList(Vec::new()),
+        ParamKind::OptionalTensorList => IValue::OptionalTensorList(Vec::new()),
+        ParamKind::Bool => IValue::Bool(text.eq_ignore_ascii_case("true")),
+        ParamKind::Int => enum_or_int(text),
+        ParamKind::Float => text.parse().map_or(IValue::None, IValue::Double),
+        ParamKind::Scalar | ParamKind::Complex => scalar_default(text),
+        ParamKind::Str => IValue::String(text.trim_matches(['\'', '"']).into()),
+        ParamKind::MemoryFormat => IValue::MemoryFormat(match text {
             "preserve_format" => MemoryFormat::Preserve,
             _ => MemoryFormat::Contiguous,
         }),
-        Kind::Layout => IValue::Layout(Layout::Strided),
-        Kind::DType => match (text, text.parse()) {
+        ParamKind::Layout => IValue::Layout(Layout::Strided),
+        ParamKind::DType => match (text, text.parse()) {
             ("long", _) => IValue::DType(DType::Int64),
             (_, Ok(number)) => DType::from_number(number).map_or(IValue::None, IValue::DType),
             _ => DType::from_name(text).map_or(IValue::None, IValue::DType),

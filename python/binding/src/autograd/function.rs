@@ -15,7 +15,7 @@ use crate::tensor;
 use corten_autograd::backward::Backward;
 use corten_autograd::function::{Effects, PendingNode, check_gradient_count, wrap_outputs};
 use corten_autograd::node::{Grads, InputMetadata, NodeBody};
-use corten_autograd::ownership::Walk;
+use corten_autograd::ownership::OwnershipWalk;
 use corten_autograd::saved::SavedVariable;
 use corten_autograd::{Node, NodeRef, WeakNode, forward, graph};
 use corten_core::{GradModeGuard, Result, grad_mode_enabled};
@@ -182,7 +182,7 @@ impl Class for Context {
         if self.shows_saved(object)
             && let Ok(saved) = self.common.saved.try_lock()
         {
-            Walk::new(&mut Found(referents)).from_saved(saved.variables.iter().flatten());
+            OwnershipWalk::new(&mut Found(referents)).from_saved(saved.variables.iter().flatten());
         }
     }
 
@@ -321,7 +321,7 @@ impl NodeBody for PyFunction {
         self.common.free();
     }
 
-    fn reach(&self, walk: &mut Walk<'_>) {
+    fn reach(&self, walk: &mut OwnershipWalk<'_>) {
         walk.foreign(&self.context);
         if has_one_owner(self.context.as_ptr())
             && let Ok(saved) = self.common.saved.try_lock()

@@ -12,7 +12,7 @@ use super::saved::Pair;
 use crate::py::collect::{Referents, has_one_owner};
 use crate::py::ffi;
 use crate::py::gil::{self, Shared};
-use corten_autograd::ownership::{self, Visitor, Walk};
+use corten_autograd::ownership::{self, OwnershipWalk, Visitor};
 use corten_core::TensorBase;
 use corten_ops::Tensor;
 use std::any::Any;
@@ -46,7 +46,7 @@ impl Visitor for Found<'_> {
 /// Shows the collector what `object`'s tensor owns, where that is its part.
 pub(crate) fn traverse(object: *mut ffi::PyObject, tensor: &Tensor, referents: &mut Referents) {
     if gil::all_attached() && (tensor.use_count() == 1 || !has_one_owner(object)) {
-        Walk::new(&mut Found(referents)).from_tensor(tensor);
+        OwnershipWalk::new(&mut Found(referents)).from_tensor(tensor);
     }
 }
 

@@ -16,14 +16,14 @@ static BASE: TypeCell = TypeCell::new();
 
 /// A mode to be entered and left.
 struct PyMode {
-    kind: Kind,
+    kind: GradModeKind,
     mode: bool,
     /// Grad mode and thread state from before.
     previous: Cell<Option<(bool, ThreadState)>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum GradModeKind {
     NoGrad,
     EnableGrad,
     SetGrad,
@@ -56,7 +56,7 @@ impl Class for PyMode {
     }
 }
 
-fn instance(class: &Obj, kind: Kind, mode: bool) -> Py<Obj> {
+fn instance(class: &Obj, kind: GradModeKind, mode: bool) -> Py<Obj> {
     instance_of(class.as_ptr().cast(), PyMode { kind, mode, previous: Cell::new(None) })
 }
 
@@ -66,8 +66,8 @@ fn present() -> (bool, ThreadState) {
 }
 
 /// `no_grad()` and `enable_grad()`; with a function they decorate it.
-fn new_plain(class: &Obj, args: &Obj, kind: Kind) -> Py<Obj> {
-    let made = instance(class, kind, kind == Kind::EnableGrad)?;
+fn new_dense(class: &Obj, args: &Obj, kind: GradModeKind) -> Py<Obj> {
+    let made = instance(class, kind, kind == GradModeKind::EnableGrad)?;
     match args.items()?.as_slice() {
         [] => Ok(made),
         [function] if function.is_callable() => helper(&made, function),
@@ -76,18 +76,18 @@ fn new_plain(class: &Obj, args: &Obj, kind: Kind) -> Py<Obj> {
 }
 
 fn new_no_grad(class: &Obj, args: &Obj, _kwargs: Option<&Obj>) -> Py<Obj> {
-    new_plain(class, args, Kind::NoGrad)
+    new_dense(class, args, GradModeKind::NoGrad)
 }
 
 fn new_enable_grad(class: &Obj, args: &Obj, _kwargs: Option<&Obj>) -> Py<Obj> {
-    new_plain(class, args, Kind::EnableGrad)
+    new_dense(class, args, GradModeKind::EnableGrad)
 }
 
 /// This one takes effect when it is made, so that it can be called as a function.
 fn new_set_grad(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     let owned = OwnedArgs::new(args, kwargs)?;
     let mode = parser!("set_grad_enabled(bool mode)").parse(None, owned.as_args())?.bool(0)?;
-    let made = instance(class, Kind::SetGrad, mode)?;
+    let made = instance(class, GradModeKind::SetGrad, mode)?;
     this::<PyMode>(&made).previous.set(Some(present()));
     set_recording(mode);
     Ok(made)
@@ -99,19 +99,19 @@ fn new_inference(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
         && !function.is_bool()
         && function.is_callable()
     {
-        return helper(&instance(class, Kind::Inference, true)?, function);
+        return helper(&instance(class, GradModeKind::Inference, true)?, function);
     }
     let bound = parser!("inference_mode(bool mode=True)").parse(None, owned.as_args())?;
-    instance(class, Kind::Inference, bound.bool(0)?)
+    instance(class, GradModeKind::Inference, bound.bool(0)?)
 }
 
 fn enter(object: &Obj, _args: Args<'_>) -> Py<Obj> {
     let mode = this::<PyMode>(object);
     match mode.kind {
-        Kind::SetGrad => {
+        GradModeKind::SetGrad => {
             set_recording(mode.mode);
         }
-        Kind::Inference => {
+        GradModeKind::Inference => {
             if mode.mode {
                 transform::note_turned_off();
             }
@@ -119,7 +119,7 @@ fn enter(object: &Obj, _args: Args<'_>) -> Py<Obj> {
             // Left by `__exit__`, which puts the saved state back.
             std::mem::forget(InferenceModeGuard::new(mode.mode));
         }
-        Kind::NoGrad | Kind::EnableGrad => {
+        GradModeKind::NoGrad | GradModeKind::EnableGrad => {
             mode.previous.set(Some(present()));
             set_recording(mode.mode);
         }
@@ -137,7 +137,7 @@ fn set_recording(enabled: bool) {
 fn exit(object: &Obj, _args: Args<'_>) -> Py<Obj> {
     let mode = this::<PyMode>(object);
     if let Some((grad_mode, state)) = mode.previous.take() {
-        if mode.kind == Kind::Inference {
+        if mode.kind == GradModeKind::Inference {
             std::mem::forget(ThreadStateGuard::new(state));
         } else {
             set_grad_mode(grad_mode);
@@ -157,7 +157,7 @@ fn decorate(object: &Obj, args: &Obj, _kwargs: Option<&Obj>) -> Py<Obj> {
     let [function] = given.as_slice() else {
         return Err(type_error("a context manager decorates one function"));
     };
-    if this::<PyMode>(object).kind == Kind::SetGrad {
+    if this::<PyMode>(object).kind == GradModeKind::SetGrad {
         exit(object, Args { positional: &[], keywords: &[], names: None })?;
     }
     helper(object, function)

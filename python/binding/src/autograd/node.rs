@@ -9,7 +9,7 @@ use crate::py::collect::Referents;
 use crate::py::errors::{runtime_error, type_error};
 use crate::py::gil::{self, Shared};
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, name, slot};
-use corten_autograd::ownership::Walk;
+use corten_autograd::ownership::OwnershipWalk;
 use corten_autograd::{Edge, Node, NodeRef};
 use corten_core::{TensorBase, TensorOptions};
 use corten_ops::Tensor;
@@ -100,7 +100,7 @@ impl Class for PyNode {
 
     fn traverse(&self, _object: *mut ffi::PyObject, referents: &mut Referents) {
         if is_sole_owner(&self.node) {
-            Walk::new(&mut Found(referents)).from_node(&self.node);
+            OwnershipWalk::new(&mut Found(referents)).from_node(&self.node);
         }
     }
 

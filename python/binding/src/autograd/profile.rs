@@ -2,7 +2,7 @@
 
 use crate::args::parser;
 use crate::py::{Args, Obj, Py, ffi, method};
-use corten_ops::profiler::{self, Change, Event, Kind, Options};
+use corten_ops::profiler::{self, Change, Event, EventKind, Options};
 
 /// The functions of the module.
 pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
@@ -20,7 +20,7 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
         }),
         method!("_profiler_enter", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_profiler_enter(str name)").parse(None, args)?;
-            match profiler::enter(Kind::Range, bound.str(0)?) {
+            match profiler::enter(EventKind::Range, bound.str(0)?) {
                 Some(place) => Obj::int(place as i64),
                 None => Ok(Obj::none()),
             }
@@ -36,10 +36,10 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
 /// Name, kind, start and end in nanoseconds, the place of the event around, shapes, thread, bytes.
 fn describe(event: &Event) -> Py<Obj> {
     let kind = match event.kind {
-        Kind::Operator => "operator",
-        Kind::Node => "node",
-        Kind::Range => "range",
-        Kind::Memory => "memory",
+        EventKind::Operator => "operator",
+        EventKind::Node => "node",
+        EventKind::Range => "range",
+        EventKind::Memory => "memory",
     };
     let parent = event.parent.map_or_else(|| Ok(Obj::none()), |place| Obj::int(place as i64));
     Obj::tuple([

@@ -1,5 +1,5 @@
-//! Short roads for the operators that eager programs call most: plain tensors and numbers as
-//! positional arguments go straight to the typed operator. A road that does not fit says so, and
+//! Fast paths for the operators that eager programs call most: dense tensors and numbers as
+//! positional arguments go straight to the typed operator. A path that does not fit says so, and
 //! the general parser takes over; it must never accept what the parser refuses.
 
 use super::estimate::{is_long_product, is_long_stream, is_long_work};
@@ -12,15 +12,15 @@ use corten_core::{Dims, MemoryFormat, Result, Scalar};
 use corten_ops::{Tensor, op};
 use smallvec::SmallVec;
 
-/// A short road; nothing when the arguments are not of its kind.
+/// A fast path; nothing when the arguments are not of its kind.
 pub(crate) type Fast = fn(Option<&Obj>, Args<'_>) -> Option<Py<Obj>>;
 
 const ONE: Scalar = Scalar::Int(1);
 
 /// A tensor that certainly overrides nothing.
 #[inline]
-fn plain(object: &Obj) -> Option<&Tensor> {
-    tensor::is_plain(object).then(|| tensor::this(object))
+fn dense_tensor(object: &Obj) -> Option<&Tensor> {
+    tensor::is_dense_cpu(object).then(|| tensor::this(object))
 }
 
 /// The tensor and the remaining arguments of a call without keywords.
@@ -32,7 +32,7 @@ pub(super) fn split<'a>(this: Option<&'a Obj>, args: Args<'a>) -> Option<(&'a Te
         Some(this) => (this, args.positional),
         None => args.positional.split_first()?,
     };
-    Some((plain(first)?, rest))
+    Some((dense_tensor(first)?, rest))
 }
 
 pub(super) fn finish(result: Result<Tensor>) -> Option<Py<Obj>> {
@@ -74,7 +74,7 @@ fn product(
     run: fn(&Tensor, &Tensor) -> Result<Tensor>,
 ) -> Option<Py<Obj>> {
     let (x, [other]) = split(this, args)? else { return None };
-    let y = plain(other)?;
+    let y = dense_tensor(other)?;
     finish(detach_if(is_long_product(x, y), || run(x, y)))
 }
 
@@ -88,10 +88,10 @@ fn affine(
     let bias = match rest {
         [] => None,
         [bias] if bias.is_none() => None,
-        [bias] => Some(plain(bias)?),
+        [bias] => Some(dense_tensor(bias)?),
         _ => return None,
     };
-    let weight = plain(weight)?;
+    let weight = dense_tensor(weight)?;
     // The rows of the weight are the columns of the product.
     let long = is_long_work(x, weight.sizes().first());
     finish(detach_if(long, || run(x, weight, bias)))
@@ -147,17 +147,17 @@ fn binary_out(
         return None;
     }
     let (x, [y]) = split(None, Args { names: None, ..args })? else { return None };
-    let (y, out) = (plain(y)?, plain(given)?);
+    let (y, out) = (dense_tensor(y)?, dense_tensor(given)?);
     let done = is_small(&[x, y]).then(|| run(x, y, out))?;
     Some(done.map(|_| given.clone()).map_err(Into::into))
 }
 
-macro_rules! roads {
+macro_rules! fast_paths {
     (
         unary: $($unary:ident)+;
         binary: $($name:literal $tensors:expr, $number:expr $(, out $out:expr)?;)+
     ) => {
-        /// The short road of an operator, if it has one.
+        /// The fast path of an operator, if it has one.
         pub(crate) fn find(name: &str, mode: Mode) -> Option<Fast> {
             Some(match name {
                 $(stringify!($unary) => |this, args| unary(this, args, op::$unary),)+
@@ -171,7 +171,7 @@ macro_rules! roads {
     };
 }
 
-roads! {
+fast_paths! {
     unary: abs exp log neg relu sigmoid sqrt rsqrt tanh silu sin cos detach square;
     binary:
         "add" |x, y| op::add_tensor(x, y, ONE), |x, n| op::add_scalar(x, n, ONE),
@@ -189,7 +189,7 @@ roads! {
         "gt" op::gt_tensor, op::gt_scalar;
 }
 
-/// Products, shapes and plain reductions.
+/// Products, shapes and dense reductions.
 fn find_shape(name: &str, mode: Mode) -> Option<Fast> {
     let is_method = mode == Mode::Method;
     Some(match name {
@@ -198,7 +198,7 @@ fn find_shape(name: &str, mode: Mode) -> Option<Fast> {
         "bmm" => |this, args| product(this, args, op::bmm),
         "addmm" => |this, args| {
             let (x, [a, b]) = split(this, args)? else { return None };
-            let (a, b) = (plain(a)?, plain(b)?);
+            let (a, b) = (dense_tensor(a)?, dense_tensor(b)?);
             finish(detach_if(is_long_product(a, b), || op::addmm(x, a, b, ONE, ONE)))
         },
         "linear" => |this, args| affine(this, args, op::linear),
@@ -207,7 +207,7 @@ fn find_shape(name: &str, mode: Mode) -> Option<Fast> {
         "zero_" => |this, args| unary(this, args, op::zero_),
         "contiguous" if is_method => |this, args| {
             let bare = args.positional.is_empty() && args.names.is_none();
-            let this = this.filter(|this| bare && tensor::is_plain(this))?;
+            let this = this.filter(|this| bare && tensor::is_dense_cpu(this))?;
             // Nothing to do, also for autograd.
             match tensor::this(this).is_contiguous() {
                 true => Some(Ok(this.clone())),
@@ -257,12 +257,12 @@ fn find_joint(name: &str, is_method: bool) -> Option<Fast> {
     Some(match name {
         "copy_" if is_method => |this, args| {
             let (x, [y]) = split(this, args)? else { return None };
-            let y = plain(y)?;
+            let y = dense_tensor(y)?;
             is_small(&[x, y]).then(|| finish(op::copy_(x, y, false)))?
         },
         "where" if !is_method => |this, args| {
             let (condition, [a, b]) = split(this, args)? else { return None };
-            let (a, b) = (plain(a)?, plain(b)?);
+            let (a, b) = (dense_tensor(a)?, dense_tensor(b)?);
             is_small(&[condition, a, b]).then(|| finish(op::where_self(condition, a, b)))?
         },
         "softmax" => |this, args| along(this, args, |x, dim| op::softmax_int(x, dim, None)),
@@ -281,7 +281,7 @@ fn find_joint(name: &str, is_method: bool) -> Option<Fast> {
             let end = int(end).filter(|end| (0..SMALL).contains(end) && args.names.is_none())?;
             finish(op::arange(Scalar::Int(end), None, None, None, None))
         },
-        _ => return super::along::find(name),
+        _ => return super::fast_reductions::find(name),
     })
 }
 
@@ -317,7 +317,7 @@ fn joined(args: Args<'_>, run: fn(&[Tensor], i64) -> Result<Tensor>) -> Option<P
     let mut tensors = SmallVec::<[Tensor; 4]>::new();
     for at in 0..list.sequence_len() {
         let item = list.sequence_item(at).ok()?;
-        tensors.push(plain(&item).filter(|x| is_small(&[x]))?.clone());
+        tensors.push(dense_tensor(&item).filter(|x| is_small(&[x]))?.clone());
     }
     finish(run(&tensors, dim))
 }

@@ -3,7 +3,7 @@
 use super::deprecated;
 use super::fast::{self, Fast};
 use super::overload::Overload;
-use crate::args::{Kind, Parser, Signature};
+use crate::args::{ParamKind, Parser, Signature};
 use corten_ops::{AnyOp, OpKind};
 use std::sync::OnceLock;
 
@@ -50,7 +50,7 @@ impl Group {
         Self { name, mode, ops, outs, table: OnceLock::new(), fast: None }
     }
 
-    /// The same with the operator's short road, if it has one.
+    /// The same with the operator's fast path, if it has one.
     pub(crate) fn with_fast(mut self) -> Self {
         self.fast = fast::find(self.name, self.mode);
         self
@@ -205,7 +205,7 @@ fn canonical_order(made: &[(Signature, Overload)]) -> Vec<usize> {
 
 /// Whether `a` accepts less specific objects than `b`, place by place.
 fn goes_after(a: &Signature, b: &Signature) -> bool {
-    let shape = |signature: &Signature| -> Vec<(Kind, u8, bool)> {
+    let shape = |signature: &Signature| -> Vec<(ParamKind, u8, bool)> {
         signature
             .params
             .iter()
@@ -221,14 +221,17 @@ fn goes_after(a: &Signature, b: &Signature) -> bool {
 
 /// Whether `a`, with its fixed length and whether it may be `None`, accepts less specific objects
 /// than `b`. A list that a number may stand for, or `None`, is not compared with numbers.
-fn is_less_specific(a: (Kind, u8, bool), b: Kind) -> bool {
-    matches!((a, b), ((Kind::IntList, 0, false), Kind::Int))
+fn is_less_specific(a: (ParamKind, u8, bool), b: ParamKind) -> bool {
+    matches!((a, b), ((ParamKind::IntList, 0, false), ParamKind::Int))
         || matches!(
             (a.0, b),
-            (Kind::Scalar | Kind::Int, Kind::Tensor)
+            (ParamKind::Scalar | ParamKind::Int, ParamKind::Tensor)
                 | (
-                    Kind::TensorList,
-                    Kind::IntList | Kind::FloatList | Kind::BoolList | Kind::ScalarList
+                    ParamKind::TensorList,
+                    ParamKind::IntList
+                        | ParamKind::FloatList
+                        | ParamKind::BoolList
+                        | ParamKind::ScalarList
                 )
         )
 }

@@ -4,11 +4,11 @@
 //! [`Group`] is everything that one Python name can mean; its signatures are parsed when it is
 //! called for the first time.
 
-mod along;
 mod call;
 mod deprecated;
 mod estimate;
 mod fast;
+mod fast_reductions;
 mod group;
 mod overload;
 mod publish;

@@ -2,7 +2,7 @@
 //! operator.
 
 use super::group::Mode;
-use crate::args::{Kind, Param, Signature, default_value, split_arguments};
+use crate::args::{Param, ParamKind, Signature, default_value, split_arguments};
 use crate::py::class::TypeCell;
 use corten_ops::AnyOp;
 use corten_ops::IValue;
@@ -32,7 +32,7 @@ pub(crate) struct Plan {
 /// One signature's operators.
 pub(crate) struct Overload {
     /// Without `out=`.
-    pub(crate) plain: Option<Plan>,
+    pub(crate) dense_tensor: Option<Plan>,
     /// With `out=`.
     pub(crate) out: Option<Plan>,
     /// The place of `out` among the parameters, and how many tensors it holds where that is fixed.
@@ -172,7 +172,7 @@ impl Overload {
         if mode == Mode::Function && !outputs.is_empty() {
             let list = out_arguments.iter().any(Argument::is_written_list);
             let single = outputs.len() == 1 && !list;
-            let kind = if single { Kind::Tensor } else { Kind::TensorList };
+            let kind = if single { ParamKind::Tensor } else { ParamKind::TensorList };
             out_param = Some((params.len(), (!list).then_some(outputs.len())));
             params.push(Param::new("out", kind, 0, true, true, Some("None")));
         }
@@ -182,7 +182,7 @@ impl Overload {
             let place = |name: &str| params.iter().position(|param| param.name == name);
             options = place("dtype").zip(place("layout")).zip(place("device"));
             requires_grad = Some(params.len());
-            params.push(Param::new("requires_grad", Kind::Bool, 0, true, true, Some("False")));
+            params.push(Param::new("requires_grad", ParamKind::Bool, 0, true, true, Some("False")));
         }
         let sort_text = sort_text(&declared);
         let signature = Signature::new(function, params);
@@ -195,7 +195,7 @@ impl Overload {
         };
         let is_out = declared.iter().any(Argument::is_written_keyword);
         let overload = Self {
-            plain: (!is_out).then(|| plan(op, &declared)),
+            dense_tensor: (!is_out).then(|| plan(op, &declared)),
             out: match out {
                 Some(out) => Some(plan(out, &out_arguments)),
                 None => is_out.then(|| plan(op, &declared)),
@@ -237,7 +237,7 @@ impl Overload {
         if let (Mode::Function, Some(_)) = (mode, out) {
             out_param = Some((signature.params.len(), Some(1)));
             let mut params = signature.params;
-            params.push(Param::new("out", Kind::Tensor, 0, true, true, Some("None")));
+            params.push(Param::new("out", ParamKind::Tensor, 0, true, true, Some("None")));
             signature = Signature::new(name, params);
         }
         signature.hidden = true;
@@ -249,7 +249,7 @@ impl Overload {
                 .collect(),
         };
         let overload = Self {
-            plain: Some(plan(op)),
+            dense_tensor: Some(plan(op)),
             out: out.map(plan),
             out_param,
             options: None,
@@ -317,9 +317,9 @@ fn visible(
         .filter(|argument| chosen(argument) && !argument.is_written_keyword())
         .filter(|argument| !(mode == Mode::Method && argument.name == "self"))
         .filter_map(|argument| {
-            let (kind, count, nullable) = Kind::from_schema(argument.ty)?;
+            let (kind, count, nullable) = ParamKind::from_schema(argument.ty)?;
             let name = match argument.name {
-                "self" if kind == Kind::Tensor || kind == Kind::TensorList => "input",
+                "self" if kind == ParamKind::Tensor || kind == ParamKind::TensorList => "input",
                 other => other,
             };
             let default = match (argument.name, argument.default) {
@@ -328,7 +328,7 @@ fn visible(
             };
             let mut param = Param::new(name, kind, count, nullable, argument.keyword_only, default);
             param.symbolic = argument.ty.contains("SymInt");
-            param.numbers = numbers && kind == Kind::Tensor;
+            param.numbers = numbers && kind == ParamKind::Tensor;
             Some(param)
         })
         .collect()
@@ -355,7 +355,7 @@ fn source(
         signature.params.iter().position(|param| param.name == name || param.name == argument.name);
     match place {
         Some(index) => Source::Param(index),
-        None => Source::Fixed(match (Kind::from_schema(argument.ty), argument.default) {
+        None => Source::Fixed(match (ParamKind::from_schema(argument.ty), argument.default) {
             (Some((kind, count, _)), Some(text)) => default_value(kind, count, text),
             _ => IValue::None,
         }),

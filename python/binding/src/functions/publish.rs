@@ -33,7 +33,7 @@ fn published() -> &'static Published {
 /// The overloads of one name.
 #[derive(Default)]
 struct Bucket {
-    plain: Vec<&'static dyn AnyOp>,
+    dense_tensor: Vec<&'static dyn AnyOp>,
     outs: Vec<&'static dyn AnyOp>,
 }
 
@@ -45,7 +45,8 @@ fn collect() -> Published {
             continue;
         }
         let bucket = buckets.entry(def.name).or_default();
-        let list = if def.kind == OpKind::Out { &mut bucket.outs } else { &mut bucket.plain };
+        let list =
+            if def.kind == OpKind::Out { &mut bucket.outs } else { &mut bucket.dense_tensor };
         list.push(op);
     }
     let mut found = Published {
@@ -57,7 +58,7 @@ fn collect() -> Published {
         homes: Vec::with_capacity(buckets.len()),
     };
     for (name, bucket) in buckets {
-        let all = || bucket.plain.iter().chain(&bucket.outs);
+        let all = || bucket.dense_tensor.iter().chain(&bucket.outs);
         let is_function = all().any(|op| op.def().function);
         let homes: BTreeSet<&'static str> =
             all().flat_map(|op| op.def().python.iter().copied()).collect();
@@ -69,8 +70,13 @@ fn collect() -> Published {
                 list.iter().copied().filter(shown).collect()
             };
             let group = leak(
-                Group::new(name, Mode::Function, visible(&bucket.plain), visible(&bucket.outs))
-                    .with_fast(),
+                Group::new(
+                    name,
+                    Mode::Function,
+                    visible(&bucket.dense_tensor),
+                    visible(&bucket.outs),
+                )
+                .with_fast(),
             );
             found.functions.insert(name, group);
             if is_function {
@@ -81,7 +87,7 @@ fn collect() -> Published {
             );
         }
         let methods: Vec<&'static dyn AnyOp> =
-            bucket.plain.iter().copied().filter(|op| op.def().method).collect();
+            bucket.dense_tensor.iter().copied().filter(|op| op.def().method).collect();
         if !methods.is_empty() {
             let group = leak(Group::new(name, Mode::Method, methods, Vec::new()).with_fast());
             found.methods.insert(name, group);
@@ -115,10 +121,10 @@ pub(crate) fn find(name: &str, mode: Mode) -> Option<&'static Group> {
     }
     drop(known);
     let ops = registry::overloads(&format!("aten::{name}"));
-    let (outs, plain): (Vec<_>, Vec<_>) =
+    let (outs, dense_tensor): (Vec<_>, Vec<_>) =
         ops.into_iter().partition(|op| op.def().kind == OpKind::Out);
-    let first = plain.first().or(outs.first())?;
-    let group = leak(Group::new(first.def().name, Mode::Function, plain, outs).with_fast());
+    let first = dense_tensor.first().or(outs.first())?;
+    let group = leak(Group::new(first.def().name, Mode::Function, dense_tensor, outs).with_fast());
     HIDDEN.write().unwrap_or_else(PoisonError::into_inner).push(group);
     Some(group)
 }

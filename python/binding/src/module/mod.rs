@@ -73,7 +73,7 @@ fn member_named(module: &Obj, own: &Obj, wanted: &Obj) -> Py<Obj> {
 /// `module(*args, **kwargs)`: `forward` where no hook is set, else the call that runs hooks.
 fn call(module: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     let own = module.instance_dict()?;
-    if !is_plain(module, &own)? {
+    if !is_dense_cpu(module, &own)? {
         return module.attr(name!("_call_impl"))?.call_tuple(args, kwargs);
     }
     let forward = name!("forward");
@@ -87,7 +87,7 @@ fn call(module: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
 }
 
 /// Whether no hook is set for this module or for all, and its class calls like the others.
-fn is_plain(module: &Obj, own: &Obj) -> Py<bool> {
+fn is_dense_cpu(module: &Obj, own: &Obj) -> Py<bool> {
     // SAFETY: what is stored is never freed or changed.
     let Some(rules) = (unsafe { RULES.load(Ordering::Acquire).as_ref() }) else {
         return Ok(false);

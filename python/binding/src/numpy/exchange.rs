@@ -139,7 +139,7 @@ pub(crate) fn to_array(object: &Obj, force: bool) -> Py<Obj> {
         ));
     }
     if force && (tensor::requires_grad(value) || value.is_conj() || value.is_neg()) {
-        let plain = tensor::plain_copy(value)?;
+        let plain = tensor::dense_copy(value)?;
         return to_array(&tensor::wrap(&plain)?, false);
     }
     let Some(type_num) = api::type_num(value.dtype()) else {

@@ -1,6 +1,6 @@
 //! `tensor[…]` and `tensor[…] = value`: Python's keys as the index items of `corten_ops::index`.
 
-use super::object::{TENSOR, get, is_plain, this, wrap_owned};
+use super::object::{TENSOR, get, is_dense_cpu, this, wrap_owned};
 use crate::args::{NumberKind, number_kind};
 use crate::creation;
 use crate::functions::op1;
@@ -23,7 +23,7 @@ pub(crate) fn slots() -> Vec<(c_int, *mut c_void)> {
 }
 
 fn get_item(object: &Obj, key: &Obj) -> Py<Obj> {
-    if overrides::modes_active() || !is_plain(object) {
+    if overrides::modes_active() || !is_dense_cpu(object) {
         let args = [object.clone(), key.clone()];
         if let Some(result) = overridden(name!("__getitem__"), object, &args)? {
             return Ok(result);
@@ -46,7 +46,7 @@ fn set_item(object: &Obj, key: &Obj, value: Option<&Obj>) -> Py<()> {
     let Some(value) = value else {
         return Err(type_error("Tensor does not support deleting items"));
     };
-    if overrides::modes_active() || !is_plain(object) {
+    if overrides::modes_active() || !is_dense_cpu(object) {
         let args = [object.clone(), key.clone(), value.clone()];
         if overridden(name!("__setitem__"), object, &args)?.is_some() {
             return Ok(());
@@ -88,7 +88,7 @@ fn overridden(
         return Ok(None);
     }
     let mut found = Default::default();
-    if !is_plain(object) {
+    if !is_dense_cpu(object) {
         crate::args::is_tensor_like(object, &mut found);
     }
     if found.is_empty() && !overrides::modes_active() {

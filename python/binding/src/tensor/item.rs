@@ -26,7 +26,7 @@ pub(crate) fn item(tensor: &Tensor) -> Result<Scalar> {
     if tensor.device().is_meta() {
         corten_core::bail!(Runtime, "Tensor.item() cannot be called on meta tensors");
     }
-    if !is_plain(tensor) {
+    if !is_dense_cpu(tensor) {
         return corten_ops::returns(op!("aten::_local_scalar_dense", tensor)?);
     }
     match_dtype!(tensor.dtype(), "_local_scalar_dense_cpu", All, T => {
@@ -36,7 +36,7 @@ pub(crate) fn item(tensor: &Tensor) -> Result<Scalar> {
 }
 
 /// Whether the elements lie in host memory as they are to be read.
-fn is_plain(tensor: &Tensor) -> bool {
+fn is_dense_cpu(tensor: &Tensor) -> bool {
     tensor.device().is_cpu() && !tensor.is_conj() && !tensor.is_neg() && tensor.has_storage()
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn to_list(tensor: &Tensor) -> Py<Obj> {
 
 /// The tensor with its elements as they are to be read, one after the other in host memory.
 fn dense(tensor: &Tensor) -> Py<Tensor> {
-    let copy = (!is_plain(tensor)).then(|| super::memory::plain_copy(tensor)).transpose()?;
+    let copy = (!is_dense_cpu(tensor)).then(|| super::memory::dense_copy(tensor)).transpose()?;
     let plain = copy.unwrap_or_else(|| tensor.clone());
     match plain.is_contiguous() {
         true => Ok(plain),
@@ -208,7 +208,7 @@ fn hash(object: &Obj) -> Py<usize> {
 /// `format(tensor, spec)`: a tensor of rank 0 formats its element.
 pub(crate) fn format(object: &Obj, spec: &Obj) -> Py<Obj> {
     let tensor = this(object);
-    if tensor.dim() == 0 && !tensor.device().is_meta() && super::object::is_plain(object) {
+    if tensor.dim() == 0 && !tensor.device().is_meta() && super::object::is_dense_cpu(object) {
         let number = Obj::scalar(item(tensor)?)?;
         return number.call_method(name!("__format__"), &[spec]);
     }
@@ -220,7 +220,7 @@ pub(crate) fn format(object: &Obj, spec: &Obj) -> Py<Obj> {
 
 /// The text of a tensor, under the name of its class.
 pub(crate) fn repr(object: &Obj) -> Py<Obj> {
-    let prefix = match super::object::is_plain(object) {
+    let prefix = match super::object::is_dense_cpu(object) {
         true => "tensor(".to_owned(),
         false => format!("{}(", object.type_name()),
     };

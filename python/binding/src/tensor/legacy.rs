@@ -15,27 +15,38 @@ use corten_ops::{Tensor, op};
 /// `tp_new`.
 pub(crate) fn new(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     let owned = OwnedArgs::new(args, kwargs)?;
-    let made = build(owned.as_args(), corten_core::default_dtype())?;
+    let made = build(owned.as_args(), corten_core::default_dtype(), Others::All)?;
     if class.as_ptr() == TENSOR.get().cast() {
         return wrap_owned(made);
     }
     refuse_dispatch(class)?;
-    wrap_as(class.as_ptr().cast(), alias(&made)?)
+    // What Python code made of the call may have an object already; everything else keeps its history.
+    let own = if made.base().pyobject().is_some() { alias(&made)? } else { made };
+    wrap_as(class.as_ptr().cast(), own)
+}
+
+/// The tensors of which a constructor makes an alias.
+#[derive(Clone, Copy, PartialEq)]
+enum Others {
+    /// Those of every dtype.
+    All,
+    /// Those of the dtype that the constructor stands for.
+    SameDType,
 }
 
 /// `tensor.new(…)`: the same with the tensor's dtype.
 pub(crate) fn new_like(object: &Obj, args: Args<'_>) -> Py<Obj> {
-    wrap_owned(build(args, this(object).dtype())?)
+    wrap_owned(build(args, this(object).dtype(), Others::SameDType)?)
 }
 
 /// `_legacy_new(dtype, args…)`: what `FloatTensor` and its like call.
 pub(crate) fn new_of_dtype(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let [dtype, rest @ ..] = args.positional else { return Err(type_error("a dtype expected")) };
     let dtype = crate::args::dtype_arg(dtype)?;
-    wrap_owned(build(Args { positional: rest, ..args }, dtype)?)
+    wrap_owned(build(Args { positional: rest, ..args }, dtype, Others::SameDType)?)
 }
 
-fn build(args: Args<'_>, dtype: DType) -> Py<Tensor> {
+fn build(args: Args<'_>, dtype: DType, others: Others) -> Py<Tensor> {
     let parser = parser!(
         "new(*, Device? device=None)",
         "new(Storage storage)",
@@ -59,14 +70,14 @@ fn build(args: Args<'_>, dtype: DType) -> Py<Tensor> {
         1 => crate::storage::tensor_over(bound.object(0)?, Some(dtype)),
         2 => {
             let other = bound.tensor(0)?;
-            if other.dtype() != dtype {
+            if others == Others::SameDType && other.dtype() != dtype {
                 return Err(type_error(format!(
                     "expected {} (got {})",
                     dtype.type_name(),
                     other.dtype().type_name()
                 )));
             }
-            Ok(op1!("aten::alias", op1!("aten::detach", &other)?)?)
+            Ok(op1!("aten::alias", &other)?)
         }
         3 => match single_sequence(&bound)? {
             // A list of numbers is data, varargs and a `Size` are sizes.

@@ -117,7 +117,7 @@ pub(crate) fn lend(tensor: &Tensor) -> Py<Lent> {
 }
 
 /// The same values without history and without lazy conjugation or negation, on the host.
-pub(crate) fn plain_copy(tensor: &Tensor) -> Result<Tensor> {
+pub(crate) fn dense_copy(tensor: &Tensor) -> Result<Tensor> {
     let mut plain = op1!("aten::detach", tensor)?;
     if !plain.device().is_cpu() {
         plain = op1!(

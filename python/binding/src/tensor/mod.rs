@@ -3,6 +3,7 @@
 mod attrs;
 mod class;
 mod convert;
+mod freelist;
 mod index;
 mod item;
 mod legacy;
@@ -10,7 +11,6 @@ mod memory;
 mod methods;
 mod number;
 mod object;
-mod spare;
 mod subclass;
 
 /// A row of the method table whose method subclasses and modes may take over.
@@ -47,10 +47,10 @@ use attribute;
 pub(crate) use class::{add_to, functions};
 pub(crate) use item::{index_object, item};
 pub(crate) use memory::{
-    PROTECTED, empty, forbid_resizing, from_bytes, lend, over_foreign, plain_copy, requires_grad,
+    PROTECTED, dense_copy, empty, forbid_resizing, from_bytes, lend, over_foreign, requires_grad,
     set_requires_grad, to_bytes,
 };
 pub(crate) use object::{
-    TENSOR, expect, get, is_disabled_function, is_plain, is_tensor, overrides, this, wrap,
+    TENSOR, expect, get, is_dense_cpu, is_disabled_function, is_tensor, overrides, this, wrap,
     wrap_owned,
 };

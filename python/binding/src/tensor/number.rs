@@ -1,11 +1,11 @@
 //! Operators: `a + b`, `-a`, `a < b`, `a += b` and so on.
 //!
-//! Each slot takes the short road when both operands are plain tensors, or one is and the other is
+//! Each slot takes the fast path when both operands are plain tensors, or one is and the other is
 //! a Python number: straight to the overload, with no parsing. Everything else goes through the
 //! function or method of the operator, so that overrides and NumPy's numbers are honoured; what
 //! does not fit becomes `NotImplemented`, and Python asks the other operand.
 
-use super::object::{get, is_plain, is_tensor, this, wrap_owned};
+use super::object::{get, is_dense_cpu, is_tensor, this, wrap_owned};
 use crate::args::{Operand, number_kind, operand};
 use crate::functions::{call_function, call_method, is_long_product, is_long_stream};
 use crate::overrides::{self, modes_active};
@@ -18,7 +18,7 @@ use corten_ops::derived::wrapped;
 use corten_ops::{Tensor, op};
 use std::ffi::{c_int, c_void};
 
-/// The long road of a binary operator.
+/// The general path of a binary operator.
 #[cold]
 fn slow(name: &str, methods: &[&'static Name; 2], a: &Obj, b: &Obj) -> Py<Obj> {
     let is_ours = |object: &Obj| {
@@ -109,7 +109,7 @@ arithmetic! {
 }
 
 fn matmul(a: &Obj, b: &Obj) -> Py<Obj> {
-    if is_plain(a) && is_plain(b) && !modes_active() {
+    if is_dense_cpu(a) && is_dense_cpu(b) && !modes_active() {
         let (x, y) = (this(a), this(b));
         return wrap_owned(detach_if(is_long_product(x, y), || op::matmul(x, y))?);
     }
@@ -124,7 +124,7 @@ macro_rules! inplace {
     ($($function:ident, $method:literal, $seen:literal, |$x:ident, $y:ident| $tensors:expr,
        |$t:ident, $s:ident| $number:expr;)+) => {$(
         fn $function(a: &Obj, b: &Obj) -> Py<Obj> {
-            if !modes_active() && is_plain(a) {
+            if !modes_active() && is_dense_cpu(a) {
                 let result: Result<Tensor> = match (this(a), operand(b)) {
                     ($x, Operand::Tensor($y)) => {
                         detach_if(is_long_stream($x.numel()), || $tensors)
@@ -209,7 +209,7 @@ fn compare(a: &Obj, b: &Obj, op: c_int) -> Py<Obj> {
             None => Ok(Obj::not_implemented()),
         };
     }
-    if !modes_active() && is_plain(a) {
+    if !modes_active() && is_dense_cpu(a) {
         let x = this(a);
         let result = match operand(b) {
             Operand::Tensor(y) => {

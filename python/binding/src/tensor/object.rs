@@ -6,7 +6,7 @@
 //! So `x.grad is x.grad`, attributes and subclass survive while only Rust holds the tensor, and an
 //! object that nobody but itself keeps alive is ordinary garbage.
 
-use super::spare;
+use super::freelist;
 use crate::py::class::TypeCell;
 use crate::py::collect::Referents;
 use crate::py::errors::{runtime_error, type_error};
@@ -41,7 +41,7 @@ fn head(object: &Obj) -> &TensorObject {
 
 /// Whether the object is a tensor that certainly overrides nothing.
 #[inline]
-pub(crate) fn is_plain(object: &Obj) -> bool {
+pub(crate) fn is_dense_cpu(object: &Obj) -> bool {
     let ty = object.type_ptr();
     ty == TENSOR.get() || ty == PARAMETER.get()
 }
@@ -49,7 +49,7 @@ pub(crate) fn is_plain(object: &Obj) -> bool {
 /// Whether the object is a tensor.
 #[inline]
 pub(crate) fn is_tensor(object: &Obj) -> bool {
-    is_plain(object) || TENSOR.is_instance(object)
+    is_dense_cpu(object) || TENSOR.is_instance(object)
 }
 
 /// The tensor of an object, if it is one.
@@ -124,7 +124,7 @@ pub(crate) fn wrap_owned(tensor: Tensor) -> Py<Obj> {
 
 /// A new object of a class for a tensor that has none.
 pub(crate) fn wrap_as(class: *mut ffi::PyTypeObject, tensor: Tensor) -> Py<Obj> {
-    let kept = if class == TENSOR.get() { spare::take() } else { None };
+    let kept = if class == TENSOR.get() { freelist::take() } else { None };
     // SAFETY: the class is `Tensor` or a subclass, so the memory starts with a `TensorObject`,
     // zeroed or cleared; the handle is written before anything else can see the object. A kept object is
     // tracked as soon as it has its handle, as a new one is from the start.
@@ -197,7 +197,7 @@ pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
         let dict = std::mem::replace(&mut (*head).dict, std::ptr::null_mut());
         release(head);
         ffi::Py_XDECREF(dict);
-        if ty != TENSOR.get() || !spare::keep(NonNull::new_unchecked(object)) {
+        if ty != TENSOR.get() || !freelist::keep(NonNull::new_unchecked(object)) {
             let free: ffi::freefunc = std::mem::transmute(ffi::PyType_GetSlot(ty, ffi::Py_tp_free));
             free(object.cast());
         }

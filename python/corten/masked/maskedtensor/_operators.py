@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import corten
+from corten import _C
 from corten.masked import _ops
 
 from .core import (
@@ -13,38 +14,16 @@ from .core import (
 )
 
 #: Operators of one tensor and numbers, element by element: the mask stays.
-_UNARY = frozenset((
-    "abs", "absolute", "acos", "arccos", "acosh", "arccosh", "angle", "asin", "arcsin", "asinh",
-    "arcsinh", "atan", "arctan", "atanh", "arctanh", "bitwise_not", "ceil", "clamp", "clip",
-    "conj_physical", "cos", "cosh", "deg2rad", "digamma", "erf", "erfc", "erfinv", "exp", "exp2",
-    "expm1", "fix", "floor", "frac", "lgamma", "log", "log10", "log1p", "log2", "logit", "i0",
-    "isnan", "nan_to_num", "neg", "negative", "positive", "pow", "rad2deg", "reciprocal", "round",
-    "rsqrt", "sigmoid", "sign", "sgn", "signbit", "sin", "sinc", "sinh", "sqrt", "square", "tan",
-    "tanh", "trunc",
-))
+_UNARY = frozenset(_C._ops_tagged("masked_unary"))
 #: Operators of two tensors, whose masks must be the same.
-_BINARY = frozenset((
-    "add", "atan2", "arctan2", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
-    "bitwise_right_shift", "div", "divide", "floor_divide", "fmod", "logaddexp", "logaddexp2",
-    "mul", "multiply", "nextafter", "remainder", "sub", "subtract", "true_divide", "eq", "ne", "le",
-    "ge", "greater", "greater_equal", "gt", "less_equal", "lt", "less", "maximum", "minimum",
-    "fmax", "fmin", "not_equal",
-))
+_BINARY = frozenset(_C._ops_tagged("masked_binary"))
 #: Operators that move elements, and do to the mask what they do to the values.
-_MOVES = frozenset((
-    "select", "transpose", "swapaxes", "swapdims", "split", "chunk", "tensor_split", "hsplit",
-    "vsplit", "dsplit", "t", "narrow", "__getitem__", "expand", "expand_as", "broadcast_to", "view",
-    "view_as", "reshape", "reshape_as", "flatten", "ravel", "unflatten", "cat", "concat",
-    "concatenate", "stack", "hstack", "vstack", "dstack", "row_stack", "column_stack", "unsqueeze",
-    "unfold", "im2col", "col2im", "mT", "atleast_1d", "atleast_2d", "atleast_3d",
-))
-_REDUCTIONS = frozenset((
-    "sum", "mean", "amin", "amax", "argmin", "argmax", "prod", "all", "var", "std",
-))
-_CONVERSIONS = frozenset((
-    "to", "cpu", "cuda", "double", "float", "half", "int", "long", "short", "char", "bool", "type",
+_MOVES = frozenset(_C._ops_tagged("masked_view")) | {"__getitem__"}
+_REDUCTIONS = frozenset(_C._ops_tagged("masked_reduction"))
+_CONVERSIONS = frozenset(_C._ops_tagged("masked_conversion")) | {
+    "cpu", "cuda", "double", "float", "half", "int", "long", "short", "char", "bool", "type",
     "bfloat16",
-))
+}
 _KEYWORD_ONLY = frozenset(("alpha", "rounding_mode", "decimals", "out"))
 _ABSENT = object()
 

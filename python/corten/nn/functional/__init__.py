@@ -10,7 +10,10 @@ from __future__ import annotations
 from . import activation, attention, dropout as _dropout, linear as _linear
 from . import loss, normalization, pooling, vision
 from ._names import *  # noqa: F403
-from .grouped import ScalingType, SwizzleType, conv_tbc, grouped_mm, scaled_mm
+from .grouped import (
+    ScalingType, SwizzleType, conv_tbc, grouped_mm, scaled_addmm, scaled_addmm_, scaled_grouped_mm,
+    scaled_mm,
+)
 
 _HOMES = (activation, _linear, _dropout, normalization, pooling, vision, loss, attention)
 
@@ -23,6 +26,9 @@ for _home in _HOMES:
         __all__.append(_name)
 
 _threshold = activation._threshold
+
+# Modules take functions from here, and some helpers are theirs.
+from ._helpers import *  # noqa: E402, F403
 
 
 def assert_int_or_pair(arg, arg_name, message):

@@ -13,21 +13,21 @@ from .dropout import dropout
 direct(globals(), {"scaled_dot_product_attention": "scaled_dot_product_attention"})
 
 
-def _canonical_mask(mask, name, other_dtype, other_name, dtype, check_other=True):
+def _canonical_mask(mask, mask_name, other_type, other_name, target_type, check_other=True):
     """A mask as numbers to add: −inf where a boolean mask says True."""
     if mask is None:
         return None
     if mask.dtype != corten.bool and not mask.is_floating_point():
-        raise AssertionError(f"only bool and floating types of {name} are supported")
-    if check_other and other_dtype is not None and mask.dtype != other_dtype:
+        raise AssertionError(f"only bool and floating types of {mask_name} are supported")
+    if check_other and other_type is not None and mask.dtype != other_type:
         warnings.warn(
-            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for "
+            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for "
             "both instead.",
-            stacklevel=3,
+            stacklevel=2,
         )
     if mask.is_floating_point():
         return mask
-    zeros = corten.zeros_like(mask, dtype=dtype)
+    zeros = corten.zeros_like(mask, dtype=target_type)
     return zeros.masked_fill_(mask, float("-inf"))
 
 
@@ -74,8 +74,8 @@ def _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads):
         )
     if attn_mask is not None and attn_mask.dim() not in (2, 3):
         raise AssertionError(
-            "expected `attn_mask` to be `None`, 2-D or 3-D but found "
-            f"{attn_mask.dim()}-D tensor instead"
+            f"For {'batched' if rank == 3 else 'unbatched'} ({rank}-D) `query`, expected `attn_mask` "
+            f"to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor instead"
         )
     if rank == 2 and attn_mask is not None and attn_mask.dim() == 3:
         expected = (num_heads, query.shape[0], key.shape[0])

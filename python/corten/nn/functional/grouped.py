@@ -7,7 +7,10 @@ from enum import Enum
 import corten
 from corten._overriding import as_operator
 
-__all__ = ["ScalingType", "SwizzleType", "conv_tbc", "grouped_mm", "scaled_mm"]
+__all__ = [
+    "ScalingType", "SwizzleType", "conv_tbc", "grouped_mm", "scaled_addmm", "scaled_addmm_",
+    "scaled_grouped_mm", "scaled_mm",
+]
 
 
 class ScalingType(Enum):
@@ -164,14 +167,19 @@ def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, sw
               use_fast_accum=False):
     """The product of two matrices of eight-bit floats, each with a scale, or one per row of the
     first and column of the second. The scales of blocks are those of GPUs."""
-    scales, recipes = _lists(scale_a, scale_b), _lists(scale_recipe_a, scale_recipe_b)
-    _check_scaled(mat_a, mat_b, scales, recipes)
-    result = mat_a.float() @ mat_b.float()
-    result = result * scales[0][0].reshape(-1, 1) * scales[1][0].reshape(1, -1)
+    result = _scaled_product(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b)
     output_dtype = mat_a.dtype if output_dtype is None else output_dtype
     if bias is not None:
         result = result + bias.float()
     return result.to(output_dtype)
+
+
+def _scaled_product(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b):
+    """The product of two matrices with scales, in single precision."""
+    scales, recipes = _lists(scale_a, scale_b), _lists(scale_recipe_a, scale_recipe_b)
+    _check_scaled(mat_a, mat_b, scales, recipes)
+    result = mat_a.float() @ mat_b.float()
+    return result * scales[0][0].reshape(-1, 1) * scales[1][0].reshape(1, -1)
 
 
 def _lists(*values):
@@ -202,3 +210,72 @@ def _check_scaled(mat_a, mat_b, scales, recipes):
         else:
             check(scale.numel() == size and scale.dtype == corten.float32,
                   f"scale_{name} must have {size} Float elements, got {scale.numel()}")
+
+
+def scaled_addmm(input, mat1, mat2, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None,
+                 swizzle_b=None, contraction_dim=(), use_fast_accum=False, *, beta=1.0, alpha=1.0):
+    """``beta * input + alpha * scaled_mm(mat1, mat2)`` in the dtype of ``input``, rounded once."""
+    if input.dtype not in (corten.bfloat16, corten.float16, corten.float32):
+        raise ValueError(
+            f"input must have dtype BFloat16, Half, or Float, but got {_name(input.dtype)}"
+        )
+    product = _scaled_product(mat1, mat2, scale_a, scale_recipe_a, scale_b, scale_recipe_b)
+    if input.shape != product.shape:
+        raise ValueError(
+            f"input must have shape {list(product.shape)}, but got {list(input.shape)}"
+        )
+    product = product * alpha
+    # As in `addmm`, what is multiplied by zero does not count, NaN included.
+    return (product if beta == 0 else product + input.float() * beta).to(input.dtype)
+
+
+def scaled_addmm_(input, *args, **kwargs):
+    """`scaled_addmm` into ``input``."""
+    return input.copy_(scaled_addmm(input, *args, **kwargs))
+
+
+scaled_addmm_.__wrapped__ = scaled_addmm
+
+
+def scaled_grouped_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None,
+                      swizzle_b=None, bias=None, offs=None, output_dtype=corten.bfloat16,
+                      contraction_dim=(), use_fast_accum=False):
+    """Products of pairs of matrices of eight-bit floats, in groups as those of `grouped_mm`, with a
+    scale for every row of the first factor and every column of the second. Where groups lie along
+    the dimension that is summed over, each group has scales of its own, one group after the other."""
+    scales, recipes = _lists(scale_a, scale_b), _lists(scale_recipe_a, scale_recipe_b)
+    _check_scaled_grouped(mat_a, mat_b, scales, recipes, output_dtype)
+    a = _with_scales(mat_a, scales[0][0], offs, -1, mat_b.dim())
+    b = _with_scales(mat_b, scales[1][0], offs, -2, mat_a.dim())
+    return grouped_mm(a, b, offs=offs, bias=bias).to(corten.bfloat16)
+
+
+def _with_scales(mat, scale, offs, summed, others):
+    """A factor in single precision, its rows or columns multiplied by their scales."""
+    wide = mat.float()
+    if mat.dim() == 2 and others == 2:
+        # One set of scales for every group of the dimension that is summed over.
+        sizes = offs.diff(prepend=offs.new_zeros(1)).long()
+        per_group = scale.reshape(offs.numel(), -1).repeat_interleave(sizes, 0)
+        per_group = corten.nn.functional.pad(per_group, (0, 0, 0, mat.size(summed) - per_group.size(0)))
+        wide = wide * (per_group.t() if summed == -1 else per_group)
+    else:
+        wide = wide * scale.reshape(*mat.shape[:-2], -1).unsqueeze(summed)
+    # Rows of whole 16 bytes stay so in single precision; transposed factors keep their strides.
+    return wide
+
+
+def _check_scaled_grouped(mat_a, mat_b, scales, recipes, output_dtype):
+    def check(condition, message):
+        if not condition:
+            raise ValueError(message)
+
+    check(output_dtype in (None, corten.bfloat16),
+          "Only bf16 high precision output types are supported for grouped gemm")
+    names = [str(mat.dtype).split(".")[-1] for mat in (mat_a, mat_b)]
+    check(all(name.startswith("float8") for name in names), "Expected both inputs to be fp8 or fp4 "
+          f"types but got mat_a.dtype={_name(mat_a.dtype)} and mat_b.dtype={_name(mat_b.dtype)}")
+    check(recipes == [[ScalingType.RowWise]] * 2, "Invalid scaling configuration for "
+          "scaled_grouped_mm: scales are those of rows and columns (ScalingType.RowWise)")
+    for name, (scale,) in zip("ab", scales):
+        check(scale.dtype == corten.float32, f"scale_{name} must have Float elements")

@@ -160,15 +160,55 @@ fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional_max_pool
 fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional_max_pool(3)
 
 
+def _only_maxima(pool):
+    """The half of a pooling function that never returns positions."""
+
+    place = pool.__code__.co_varnames.index("return_indices")
+
+    def maxima(*args, return_indices=False, **kwargs):
+        if len(args) > place:
+            args = (*args[:place], False, *args[place + 1:])
+        return pool(*args, **kwargs)
+
+    # Signatures are those of the wrapped function.
+    maxima.__wrapped__ = pool
+    maxima.__name__ = maxima.__qualname__ = f"_{pool.__name__}"
+    maxima.__doc__ = "Maxima of windows, without their positions."
+    return maxima
+
+
+_max_pool1d, _max_pool2d, _max_pool3d = map(_only_maxima, (max_pool1d, max_pool2d, max_pool3d))
+_adaptive_max_pool1d, _adaptive_max_pool2d, _adaptive_max_pool3d = map(
+    _only_maxima, (adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d)
+)
+_fractional_max_pool2d, _fractional_max_pool3d = map(
+    _only_maxima, (fractional_max_pool2d, fractional_max_pool3d)
+)
+
+
 def _unpool_size(input, kernel_size, stride, padding, output_size):
     """The spatial size that pooled to `input`'s; a wished size must lie within one stride of it."""
     n = len(kernel_size)
     default = [
         (input.size(d - n) - 1) * stride[d] + kernel_size[d] - 2 * padding[d] for d in range(n)
     ]
-    if output_size is None:
-        return default
-    output_size = list(output_size)
+    output_size = default if output_size is None else _fitting(list(output_size), default, stride)
+    for d in range(n):
+        _check_unpool_output_size(output_size, d)
+    return output_size
+
+
+def _check_unpool_output_size(output_size, dim):
+    if output_size[dim] < 0:
+        raise ValueError(
+            "max_unpooling: output_size must contain non-negative spatial dimensions, but got "
+            f"output_size[{dim}]={output_size[dim]}"
+        )
+
+
+def _fitting(output_size, default, stride):
+    """A wished size without batch and channels, which fits to the default."""
+    n = len(default)
     if len(output_size) == n + 2:
         output_size = output_size[2:]
     if len(output_size) != n:

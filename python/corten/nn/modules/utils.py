@@ -7,8 +7,8 @@ from itertools import repeat
 
 
 def _ntuple(n):
-    def parse(value):
-        return tuple(value) if isinstance(value, Iterable) else tuple(repeat(value, n))
+    def parse(x):
+        return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))
 
     return parse
 
@@ -22,6 +22,16 @@ _quadruple = _ntuple(4)
 def _reverse_repeat_tuple(values, n):
     """Last value first, each `n` times: the order in which `pad` takes its widths."""
     return tuple(value for value in reversed(values) for _ in range(n))
+
+
+def _list_with_default(out_size, defaults):
+    """Sizes with those of ``defaults`` where they are None."""
+    if not isinstance(out_size, Iterable):
+        return out_size
+    if len(defaults) <= len(out_size):
+        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
+    own = defaults[-len(out_size):]
+    return [mine if wanted is None else wanted for wanted, mine in zip(out_size, own)]
 
 
 def consume_prefix_in_state_dict_if_present(state_dict, prefix):

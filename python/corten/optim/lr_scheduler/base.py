@@ -38,7 +38,8 @@ def spread(name, value, optimizer):
     return [copied(value) for _ in optimizer.param_groups]
 
 
-def _close(a, b):
+def close(a, b):
+    """Whether two rates are the same but for rounding."""
     return math.isclose(float(a), float(b), rel_tol=1e-6)
 
 
@@ -111,13 +112,13 @@ class LRScheduler:
         # Another schedule may have begun behind the same epoch, from the initial rates.
         started = self.optimizer.__dict__.setdefault("_rates_begun_anew", {})
         for i, (rate, base) in enumerate(zip(self._rates(), self.base_lrs)):
-            if i in started and _close(rate, started[i]):
+            if i in started and close(rate, started[i]):
                 rates[i] = rate * (now[i] / base) if float(base) else now[i]
-            elif any(_close(rate, known) for known in (base, before[i], now[i])):
+            elif any(close(rate, known) for known in (base, before[i], now[i])):
                 rates[i] = now[i]
             else:
                 continue
-            if i in started or _close(rate, base):
+            if i in started or close(rate, base):
                 started[i] = copied(rates[i])
         self._apply(rates)
         return True

@@ -1,27 +1,27 @@
 //! What an expression can be passed as.
 
-use super::{BOOL, Code, FLOAT, Form, INT, Kind, SCALAR, TENSOR, TENSORS, Use};
+use super::{BOOL, Code, ExprType, FLOAT, Form, INT, SCALAR, TENSOR, TENSORS, Use};
 use crate::rust::{Base, Shape, Ty};
 use std::collections::BTreeSet;
 
 impl Code {
-    pub(super) fn new(text: impl Into<String>, kind: Kind) -> Self {
+    pub(super) fn new(text: impl Into<String>, kind: ExprType) -> Self {
         Self { text: text.into(), kind, uses: BTreeSet::new() }
     }
 
     pub(super) fn passed(text: impl Into<String>, ty: Ty) -> Self {
-        Self::new(text, Kind::Known(ty, Form::Passed))
+        Self::new(text, ExprType::Known(ty, Form::Passed))
     }
 
     pub(super) fn place(text: impl Into<String>, ty: Ty) -> Self {
-        Self::new(text, Kind::Known(ty, Form::Place))
+        Self::new(text, ExprType::Known(ty, Form::Section))
     }
 
     /// The result of a call with the given arguments.
     pub(super) fn result(text: String, types: &[Ty], arguments: &[Code]) -> Self {
         let kind = match types {
-            [one] => Kind::Known(*one, Form::Owned),
-            several => Kind::Tuple(several.to_vec()),
+            [one] => ExprType::Known(*one, Form::Owned),
+            several => ExprType::Tuple(several.to_vec()),
         };
         let uses = arguments.iter().flat_map(|argument| argument.uses.clone()).collect();
         Self { text, kind, uses }
@@ -39,12 +39,12 @@ impl Code {
 
     /// The same text as a value of another type.
     pub(super) fn retyped(mut self, ty: Ty) -> Self {
-        self.kind = Kind::Known(ty, Form::Passed);
+        self.kind = ExprType::Known(ty, Form::Passed);
         self
     }
 
     pub(super) fn owned(mut self, ty: Ty) -> Self {
-        self.kind = Kind::Known(ty, Form::Owned);
+        self.kind = ExprType::Known(ty, Form::Owned);
         self
     }
 
@@ -56,13 +56,13 @@ impl Code {
     }
 
     pub(super) fn is(&self, ty: Ty) -> bool {
-        matches!(self.kind, Kind::Known(known, _) if known == ty)
+        matches!(self.kind, ExprType::Known(known, _) if known == ty)
     }
 
     /// Values that Rust compares directly.
     pub(super) fn comparable(&self, other: &Code) -> bool {
         match (&self.kind, &other.kind) {
-            (Kind::Known(a, _), Kind::Known(b, _)) => a == b && !a.holds_tensors(),
+            (ExprType::Known(a, _), ExprType::Known(b, _)) => a == b && !a.holds_tensors(),
             _ => false,
         }
     }
@@ -70,8 +70,8 @@ impl Code {
     /// The text for a `&Tensor`.
     pub(super) fn borrowed_tensor(&self) -> Option<String> {
         match self.kind {
-            Kind::Known(ty, Form::Passed) if ty == TENSOR => Some(self.text.clone()),
-            Kind::Known(ty, _) if ty == TENSOR => Some(format!("&{}", self.text)),
+            ExprType::Known(ty, Form::Passed) if ty == TENSOR => Some(self.text.clone()),
+            ExprType::Known(ty, _) if ty == TENSOR => Some(format!("&{}", self.text)),
             _ => None,
         }
     }
@@ -79,9 +79,9 @@ impl Code {
     /// The text for a `Tensor`.
     pub(super) fn owned_tensor(&self) -> Option<String> {
         match self.kind {
-            Kind::Known(ty, Form::Owned) if ty == TENSOR => Some(self.text.clone()),
-            Kind::Known(ty, _) if ty == TENSOR => Some(format!("{}.clone()", self.text)),
-            Kind::Known(Ty { base: Base::Tensor, shape: Shape::Optional }, Form::Owned) => {
+            ExprType::Known(ty, Form::Owned) if ty == TENSOR => Some(self.text.clone()),
+            ExprType::Known(ty, _) if ty == TENSOR => Some(format!("{}.clone()", self.text)),
+            ExprType::Known(Ty { base: Base::Tensor, shape: Shape::Optional }, Form::Owned) => {
                 Some(format!("{}.unwrap_or_else(Tensor::undefined)", self.text))
             }
             _ => None,
@@ -91,9 +91,9 @@ impl Code {
     /// The text for a `Vec<Tensor>`.
     pub(super) fn owned_list(&self) -> Option<String> {
         match &self.kind {
-            Kind::Known(ty, Form::Owned) if *ty == TENSORS => Some(self.text.clone()),
-            Kind::Known(ty, _) if *ty == TENSORS => Some(format!("{}.to_vec()", self.text)),
-            Kind::List(parts) => {
+            ExprType::Known(ty, Form::Owned) if *ty == TENSORS => Some(self.text.clone()),
+            ExprType::Known(ty, _) if *ty == TENSORS => Some(format!("{}.to_vec()", self.text)),
+            ExprType::List(parts) => {
                 let parts: Option<Vec<String>> = parts.iter().map(Code::owned_tensor).collect();
                 parts.map(|parts| format!("vec![{}]", parts.join(", ")))
             }
@@ -104,9 +104,9 @@ impl Code {
     /// The type of a number that Rust computes with.
     pub(super) fn number(&self) -> Option<Ty> {
         match self.kind {
-            Kind::Integer => Some(INT),
-            Kind::Decimal => Some(FLOAT),
-            Kind::Known(ty, _) if ty == INT || ty == FLOAT => Some(ty),
+            ExprType::Integer => Some(INT),
+            ExprType::Decimal => Some(FLOAT),
+            ExprType::Known(ty, _) if ty == INT || ty == FLOAT => Some(ty),
             _ => None,
         }
     }
@@ -115,10 +115,10 @@ impl Code {
     pub(super) fn factor(&self) -> Option<String> {
         match self.kind {
             // Without a suffix the compiler could not tell the operator's type.
-            Kind::Integer => Some(format!("{}_i64", self.text)),
-            Kind::Decimal => Some(format!("{}_f64", self.text)),
-            Kind::Known(ty, _) if [INT, FLOAT, SCALAR].contains(&ty) => Some(self.text.clone()),
-            Kind::Known(ty, _) if ty == BOOL => Some(format!("i64::from({})", self.text)),
+            ExprType::Integer => Some(format!("{}_i64", self.text)),
+            ExprType::Decimal => Some(format!("{}_f64", self.text)),
+            ExprType::Known(ty, _) if [INT, FLOAT, SCALAR].contains(&ty) => Some(self.text.clone()),
+            ExprType::Known(ty, _) if ty == BOOL => Some(format!("i64::from({})", self.text)),
             _ => None,
         }
     }
@@ -126,32 +126,32 @@ impl Code {
     /// For messages.
     pub(super) fn describe(&self) -> String {
         match &self.kind {
-            Kind::Known(ty, _) => format!("`{}`", ty.parameter()),
-            Kind::Integer | Kind::Decimal => "a number".to_owned(),
-            Kind::Missing => "None".to_owned(),
-            Kind::List(_) => "a list".to_owned(),
-            Kind::Tuple(types) => format!("{} results", types.len()),
+            ExprType::Known(ty, _) => format!("`{}`", ty.parameter()),
+            ExprType::Integer | ExprType::Decimal => "a number".to_owned(),
+            ExprType::Missing => "None".to_owned(),
+            ExprType::List(_) => "a list".to_owned(),
+            ExprType::Tuple(types) => format!("{} results", types.len()),
         }
     }
 
     /// The text with which this is passed as a type, and how far it was stretched.
     pub(super) fn coerced(&self, to: Ty) -> Option<(String, u32)> {
         match &self.kind {
-            Kind::Missing => {
+            ExprType::Missing => {
                 let optional = matches!(to.shape, Shape::Optional | Shape::OptionalList);
                 optional.then(|| ("None".to_owned(), 0))
             }
-            Kind::Integer => self.literal(to),
-            Kind::Decimal => self.literal(to),
-            Kind::List(parts) => list(parts, to),
-            Kind::Tuple(_) => None,
-            Kind::Known(ty, form) => self.known(*ty, *form, to),
+            ExprType::Integer => self.literal(to),
+            ExprType::Decimal => self.literal(to),
+            ExprType::List(parts) => list(parts, to),
+            ExprType::Tuple(_) => None,
+            ExprType::Known(ty, form) => self.known(*ty, *form, to),
         }
     }
 
     fn literal(&self, to: Ty) -> Option<(String, u32)> {
         let text = &self.text;
-        let whole = self.kind == Kind::Integer;
+        let whole = self.kind == ExprType::Integer;
         let one = match to.base {
             Base::Int if whole => (text.clone(), 0),
             Base::Float if whole => (format!("{text}.0"), 1),

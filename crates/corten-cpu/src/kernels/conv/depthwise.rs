@@ -1,9 +1,9 @@
 //! Convolutions with one input channel per group, where matrices would have a single row.
 
 use super::geometry::Geometry;
-use crate::chunks::{for_each_run, grain_of};
-use crate::row_loops::{Job, MOST_LANES, compiled, load, load_spaced, store};
+use crate::parallel::chunks::{for_each_run, grain_of};
 use crate::rows::Wide;
+use crate::rows::loops::{MOST_LANES, RowKernel, compiled, load, load_spaced, store};
 use crate::vec::Lanes;
 use corten_core::{Result, try_collect, try_to_vec, try_vec, unwinding};
 use std::ops::Range;
@@ -211,7 +211,7 @@ struct Plane<'a, W> {
     bias: W,
 }
 
-impl<W: Wide> Job<W> for Plane<'_, W> {
+impl<W: Wide> RowKernel<W> for Plane<'_, W> {
     type Out = ();
 
     #[inline(always)]
@@ -300,7 +300,7 @@ struct Sums<'a, W> {
     sums: &'a mut [f64],
 }
 
-impl<W: Wide> Job<W> for Sums<'_, W> {
+impl<W: Wide> RowKernel<W> for Sums<'_, W> {
     type Out = ();
 
     #[inline(always)]
@@ -444,7 +444,7 @@ struct Pixel<'a, W> {
     taps: &'a [(usize, usize)],
 }
 
-impl<W: Wide> Job<W> for Pixel<'_, W> {
+impl<W: Wide> RowKernel<W> for Pixel<'_, W> {
     type Out = ();
 
     #[inline(always)]

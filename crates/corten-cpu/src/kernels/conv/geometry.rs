@@ -333,7 +333,7 @@ struct Row {
 pub(super) mod tests {
     use super::super::patches::Patches;
     use super::*;
-    use corten_gemm::{Columns, SLACK};
+    use corten_gemm::{ImplicitOperand, PACK_PADDING};
 
     pub(in super::super) fn geometry(channels_last: bool, kernel_rows: bool) -> Geometry {
         Geometry {
@@ -383,10 +383,10 @@ pub(super) mod tests {
             let image: Vec<i64> = (1..=(g.channels * g.pixels()) as i64).collect();
             for (group, range) in [(0, 0..12), (1, 2..11), (1, 5..6)] {
                 let width = range.len();
-                let mut patches = vec![-1i64; g.patch() * width + SLACK];
+                let mut patches = vec![-1i64; g.patch() * width + PACK_PADDING];
                 if channels_last {
                     let made = Patches { geometry: &g, images: &image, group, first: [0, 0] };
-                    made.fill(range.clone(), 0..g.patch(), &mut patches, g.patch());
+                    made.pack(range.clone(), 0..g.patch(), &mut patches, g.patch());
                 } else {
                     g.unfold(&image, group, range.clone(), &mut patches);
                 }

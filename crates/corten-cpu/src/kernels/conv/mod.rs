@@ -5,9 +5,9 @@
 
 mod check;
 mod depthwise;
+mod direct_conv;
 pub(crate) mod geometry;
-mod lines;
-mod narrow;
+mod implicit_gemm;
 mod patches;
 mod products;
 mod weight;
@@ -18,7 +18,7 @@ use super::support::{
     contiguous, contiguous_in, empty_as, empty_in, expect_dtype, flat, is_shape_only,
 };
 use check::Lists;
-use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure};
+use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure, match_dtype};
 use corten_ops::composite::support::{tensor_type_name, type_id_name};
 use corten_ops::{Tensor, op};
 use geometry::Geometry;
@@ -42,6 +42,8 @@ pub fn convolution(
     let bias = super::support::defined(bias);
     let lists = Lists::of(weight, stride, padding, dilation, output_padding)?;
     check::forward(input, weight, bias, &lists, transposed, groups)?;
+    let rounded = foreign_bias(input, weight, bias, transposed)?;
+    let bias = rounded.as_ref().or(bias);
     check_dtypes(input, weight, bias)?;
     let sizes = lists.output_sizes(&input.sizes(), &weight.sizes(), transposed, groups);
     if let Some(empty) = empty_output(input, &sizes)? {
@@ -52,6 +54,25 @@ pub fn convolution(
     }
     let (input, weight) = (as_image(&contiguous(input)?)?, as_image(weight)?);
     op::squeeze_dim(&convolve(&input, &weight, bias, &lists.of_image(), transposed, groups)?, 2)
+}
+
+/// A bias in the input's dtype, where it has another one that transposed convolutions of signals and
+/// images take.
+fn foreign_bias(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    transposed: bool,
+) -> Result<Option<Tensor>> {
+    let takes = |bias: &&Tensor| {
+        transposed
+            && weight.dim() < 5
+            && weight.dtype() == input.dtype()
+            && bias.dtype() != input.dtype()
+            && bias.dtype().is_floating_point()
+            && input.dtype().is_floating_point()
+    };
+    bias.filter(takes).map(|bias| converted(bias, input.dtype())).transpose()
 }
 
 /// A signal as an image of height 1.
@@ -166,16 +187,6 @@ fn wide_gradients(
     Ok((converted(&a, input.dtype())?, converted(&b, input.dtype())?))
 }
 
-/// The dtypes in which convolutions are computed; half precisions are converted before.
-macro_rules! match_product {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        super::support::match_types!($dtype, $name, $t => $body, [
-            UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64, Float32 f32, Float64 f64,
-            Complex64 corten_core::Complex<f32>, Complex128 corten_core::Complex<f64>,
-        ])
-    };
-}
-
 fn compute(
     input: &Tensor,
     weight: &Tensor,
@@ -224,18 +235,18 @@ fn forward_kernel(
         (bias.unwrap_or(&absent), Access::Read),
     ])?;
     if depthwise::fits(geometry) && out.dtype().is_floating_point() {
-        return crate::rows::match_wide!(out.dtype(), "slow_conv2d_cpu", T => {
+        return match_dtype!(out.dtype(), "slow_conv2d_cpu", SingleDouble, T => {
             let bias = bias.map(|_| access.read::<T>(3)).transpose()?;
             let (input, weight) = (access.read::<T>(1)?, access.read::<T>(2)?);
             depthwise::correlate(geometry, access.write::<T>(0)?, input, weight, bias)
         });
     }
-    if narrow::fits(geometry, out.dtype()) {
+    if direct_conv::fits(geometry, out.dtype()) {
         let bias = bias.map(|_| access.read::<f32>(3)).transpose()?;
         let (input, weight) = (access.read::<f32>(1)?, access.read::<f32>(2)?);
-        return narrow::correlate(geometry, access.write(0)?, input, weight, bias);
+        return direct_conv::correlate(geometry, access.write(0)?, input, weight, bias);
     }
-    match_product!(out.dtype(), "slow_conv2d_cpu", T => {
+    match_dtype!(out.dtype(), "slow_conv2d_cpu", Product, T => {
         let bias = bias.map(|_| access.read::<T>(3)).transpose()?;
         let (input, weight) = (access.read::<T>(1)?, access.read::<T>(2)?);
         products::correlate(geometry, access.write::<T>(0)?, input, weight, bias)
@@ -294,7 +305,7 @@ fn apply(target: &Tensor, a: &Tensor, b: &Tensor, geometry: &Geometry, role: Rol
         Role::Weight => depthwise::weight_fits(geometry),
     };
     if depthwise && target.dtype().is_floating_point() {
-        return crate::rows::match_wide!(target.dtype(), "slow_conv2d_backward_cpu", T => {
+        return match_dtype!(target.dtype(), "slow_conv2d_backward_cpu", SingleDouble, T => {
             let (target, a, b) = (access.write::<T>(0)?, access.read::<T>(1)?, access.read::<T>(2)?);
             match role {
                 Role::Weight => depthwise::weight_gradient(geometry, target, a, b),
@@ -304,13 +315,13 @@ fn apply(target: &Tensor, a: &Tensor, b: &Tensor, geometry: &Geometry, role: Rol
     }
     if matches!(role, Role::Image)
         && let Some(adjoint) = geometry.adjoint()
-        && narrow::fits(&adjoint, target.dtype())
+        && direct_conv::fits(&adjoint, target.dtype())
     {
         let (output, weight) = (access.read::<f32>(1)?, access.read::<f32>(2)?);
         let weight = products::turned(&adjoint, weight);
-        return narrow::correlate(&adjoint, access.write(0)?, output, &weight, None);
+        return direct_conv::correlate(&adjoint, access.write(0)?, output, &weight, None);
     }
-    match_product!(target.dtype(), "slow_conv2d_backward_cpu", T => {
+    match_dtype!(target.dtype(), "slow_conv2d_backward_cpu", Product, T => {
         apply_as::<T>(access.write::<T>(0)?, access.read::<T>(1)?, access.read::<T>(2)?, geometry, role)
     })
 }

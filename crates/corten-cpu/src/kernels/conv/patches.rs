@@ -3,10 +3,10 @@
 
 use super::geometry::Geometry;
 use super::window::copy_run;
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Element, unwinding};
-use corten_gemm::Columns;
+use corten_gemm::ImplicitOperand;
 use std::ops::Range;
 
 /// The patches of a group: a line per output position, counted through the samples, of which
@@ -51,8 +51,8 @@ impl<T> Patches<'_, T> {
     }
 }
 
-impl<T: Element + Default> Columns<T> for Patches<'_, T> {
-    fn fill(&self, lines: Range<usize>, places: Range<usize>, to: &mut [T], width: usize) {
+impl<T: Element + Default> ImplicitOperand<T> for Patches<'_, T> {
+    fn pack(&self, lines: Range<usize>, places: Range<usize>, to: &mut [T], width: usize) {
         let [line, place] = self.first;
         let lines = lines.start + line..lines.end + line;
         let pieces = self.pieces(places.start + place..places.end + place);
@@ -70,7 +70,7 @@ struct Fill<'a, T> {
     width: usize,
 }
 
-impl<T: Element + Default> Job<f32> for Fill<'_, T> {
+impl<T: Element + Default> RowKernel<f32> for Fill<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -139,8 +139,8 @@ pub(super) struct TurnedKernel<'a, T> {
     pub(super) group: usize,
 }
 
-impl<T: Element + Default> Columns<T> for TurnedKernel<'_, T> {
-    fn fill(&self, lines: Range<usize>, features: Range<usize>, to: &mut [T], width: usize) {
+impl<T: Element + Default> ImplicitOperand<T> for TurnedKernel<'_, T> {
+    fn pack(&self, lines: Range<usize>, features: Range<usize>, to: &mut [T], width: usize) {
         let (channels, size) = (self.geometry.group_channels(), self.geometry.kernel_size());
         let run = self.geometry.group_features();
         for (at, line) in lines.enumerate() {
@@ -155,7 +155,7 @@ impl<T: Element + Default> Columns<T> for TurnedKernel<'_, T> {
 mod tests {
     use super::super::geometry::tests::{geometry, patch_element};
     use super::*;
-    use corten_gemm::SLACK;
+    use corten_gemm::PACK_PADDING;
 
     #[test]
     fn patches_are_those_of_the_definition() {
@@ -168,8 +168,8 @@ mod tests {
                 let group = groups - 1;
                 let patches = Patches { geometry: &g, images: &images, group, first };
                 let (places, width) = (1..g.patch() - first[1], g.patch() + 3);
-                let mut made = vec![-1; lines.len() * width + SLACK];
-                patches.fill(lines.clone(), places.clone(), &mut made, width);
+                let mut made = vec![-1; lines.len() * width + PACK_PADDING];
+                patches.pack(lines.clone(), places.clone(), &mut made, width);
                 for (i, line) in lines.enumerate() {
                     let position = line + first[0];
                     let image = &images[position / positions * sample..][..sample];

@@ -2,18 +2,18 @@
 //! output, each a product of matrices over patches. The third one is in [`weight`](super::weight).
 
 use super::geometry::Geometry;
-use super::lines;
+use super::implicit_gemm;
 use super::patches::{Patches, TurnedKernel};
 use super::window::{Layout, Window};
-use crate::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::gemm::{
-    Base, Factor, Factors, Mat, MatElement, MatMut, SideBySide, Way, for_each_block, gemm,
+    Base, Factor, Factors, Mat, MatElement, MatMut, Plan, SideBySide, for_each_block, gemm,
     gemm_from, gemm_of_factors,
 };
-use crate::row_loops::MOST_LANES;
-use crate::scratch::{Buffered, with_buffer};
+use crate::parallel::chunks::{for_each_chunk, for_each_run, grain_of};
+use crate::parallel::scratch::{Buffered, with_buffer};
+use crate::rows::loops::MOST_LANES;
 use corten_core::{Result, unwinding};
-use corten_gemm::{Columns, SLACK};
+use corten_gemm::{ImplicitOperand, PACK_PADDING};
 use corten_ops::parallel::{in_parallel_region, num_threads};
 use std::ops::{AddAssign, Range};
 
@@ -77,9 +77,9 @@ fn correlate_with<T: Product>(
 ) -> Result<()> {
     match kernel {
         _ if geometry.is_pointwise() => correlate_pixels(geometry, output, image, kernel, bias),
-        _ if lines::fits(geometry, size_of::<T>()) => {
+        _ if implicit_gemm::fits(geometry, size_of::<T>()) => {
             let weight = by_lines(geometry, kernel);
-            lines::correlate(geometry, output, image, &weight, bias)
+            implicit_gemm::correlate(geometry, output, image, &weight, bias)
         }
         _ if geometry.channels_last => correlate_lines(geometry, output, image, kernel, bias),
         Kernel::Plain(weight) => correlate_windows(geometry, output, image, weight, bias),
@@ -131,7 +131,7 @@ fn correlate_pixels<T: Product>(
             let block = c.row_range(group * features..(group + 1) * features);
             let image = &image[group * channels * positions..];
             let b = Mat::row_major(image, channels, positions)?.cols(range.clone());
-            gemm_from(Some(Way::TILES), block, weight(group)?, b, Base::rows(bias(group)))?;
+            gemm_from(Some(Plan::BLOCKED), block, weight(group)?, b, Base::rows(bias(group)))?;
         }
         Ok(())
     })
@@ -151,10 +151,10 @@ fn correlate_lines<T: Product>(
     if let Kernel::Plain(weight) = kernel
         && rows <= FEW_POSITIONS
     {
-        return with_buffer(rows * depth + SLACK, |buffer| {
+        return with_buffer(rows * depth + PACK_PADDING, |buffer| {
             for group in 0..geometry.groups {
                 let patches = Patches { geometry, images, group, first: [0, 0] };
-                patches.fill(0..rows, 0..depth, buffer, depth);
+                patches.pack(0..rows, 0..depth, buffer, depth);
                 let b = Mat::row_major(buffer, rows, depth)?.t();
                 let c = &mut output[group * features..];
                 let c = MatMut::strided(c, [features, rows], [1, all])?;
@@ -315,7 +315,7 @@ fn correlate_unfolded<T: Product>(
             let bias = bias.map(|bias| &bias[rows.clone()]);
             let patches = unfolded(geometry, image, group, range.clone(), buffer)?;
             let weight = weight_of(geometry, weight, group)?;
-            gemm_from(Some(Way::TILES), c.row_range(rows), weight, patches, Base::rows(bias))?;
+            gemm_from(Some(Plan::BLOCKED), c.row_range(rows), weight, patches, Base::rows(bias))?;
         }
         Ok(())
     })
@@ -377,12 +377,12 @@ pub(super) fn turned<T: Product>(geometry: &Geometry, weight: &[T]) -> Vec<T> {
 /// The weight of one group as the second factor of a product: a line per (kernel position, channel).
 fn by_lines<T: Product>(geometry: &Geometry, kernel: Kernel<'_, T>) -> Vec<T> {
     let (depth, features) = (geometry.patch(), geometry.features);
-    let mut lines = unwinding::vec(T::default(), depth * features + SLACK);
+    let mut lines = unwinding::vec(T::default(), depth * features + PACK_PADDING);
     match kernel {
         Kernel::Plain(weight) => fill_lines(geometry, weight, &mut lines),
         Kernel::Turned(weight) if geometry.channels_last => {
             let turned = TurnedKernel { geometry, weight, group: 0 };
-            turned.fill(0..depth, 0..features, &mut lines, features);
+            turned.pack(0..depth, 0..features, &mut lines, features);
         }
         Kernel::Turned(weight) => fill_lines(geometry, &turned(geometry, weight), &mut lines),
     }

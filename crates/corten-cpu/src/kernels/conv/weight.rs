@@ -4,9 +4,9 @@ use super::geometry::Geometry;
 use super::patches::Patches;
 use super::products::{Product, WIDE, WINDOW, block_width, blocks, output_of, unfolded};
 use super::window::{Layout, Window};
-use crate::chunks::for_each_chunk;
 use crate::gemm::{Base, Factor, Factors, Mat, MatMut, for_each_block, gemm, gemm_of_factors};
-use crate::scratch::with_buffer;
+use crate::parallel::chunks::for_each_chunk;
+use crate::parallel::scratch::with_buffer;
 use corten_core::{Result, try_vec};
 use corten_ops::parallel::num_threads;
 use std::ops::Range;
@@ -106,7 +106,7 @@ fn of_windows<T: Product>(
     for_each_block(weight, geometry.groups, shape, [patch, 1], columns, 1, |group, cols, block| {
         let taps = geometry.kernel_size();
         let channels = cols.start / taps..cols.end / taps;
-        let part = Part { geometry, images, output, group, channels };
+        let part = ChannelRange { geometry, images, output, group, channels };
         let (mut c, mut base) = (block.t(), Base::Nothing);
         for samples in blocks(samples, together) {
             let first = samples.start * positions;
@@ -121,7 +121,7 @@ fn of_windows<T: Product>(
 }
 
 /// Some of the weight's channels.
-struct Part<'a, T> {
+struct ChannelRange<'a, T> {
     geometry: &'a Geometry,
     images: &'a [T],
     output: &'a [T],
@@ -129,7 +129,7 @@ struct Part<'a, T> {
     channels: Range<usize>,
 }
 
-impl<T: Product> Part<'_, T> {
+impl<T: Product> ChannelRange<'_, T> {
     /// Adds the products of some positions, counted through the samples: part of one, or whole ones.
     fn add(&self, c: MatMut<'_, T>, range: Range<usize>, base: Base<'_, T>) -> Result<()> {
         let Self { geometry, images, output, group, ref channels } = *self;

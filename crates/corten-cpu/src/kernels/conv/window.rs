@@ -5,14 +5,14 @@
 //! last dimension, the elements of a row are sorted by their remainder.
 
 use super::geometry::Geometry;
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Element, unwinding};
-use corten_gemm::{Columns, SLACK};
+use corten_gemm::{ImplicitOperand, PACK_PADDING};
 use std::ops::Range;
 
 /// Elements are copied in pieces of so many, a little further than asked for.
-const PIECE: usize = SLACK;
+const PIECE: usize = PACK_PADDING;
 
 /// Rows of images, and what a product asks of their patches.
 pub(super) struct Window<'a, T> {
@@ -119,7 +119,7 @@ struct CopyRows<'a, T> {
     buffer: &'a mut [T],
 }
 
-impl<T: Element + Default> Job<f32> for CopyRows<'_, T> {
+impl<T: Element + Default> RowKernel<f32> for CopyRows<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -210,8 +210,8 @@ pub(super) fn copy_run<T: Copy>(to: &mut [T], from: &[T], len: usize) {
     (4..pieces / PIECE).for_each(piece);
 }
 
-impl<T: Element + Default> Columns<T> for Window<'_, T> {
-    fn fill(&self, depth: Range<usize>, cols: Range<usize>, to: &mut [T], width: usize) {
+impl<T: Element + Default> ImplicitOperand<T> for Window<'_, T> {
+    fn pack(&self, depth: Range<usize>, cols: Range<usize>, to: &mut [T], width: usize) {
         f32::run(Fill { window: self, depth, cols, to, width });
     }
 }
@@ -224,7 +224,7 @@ struct Fill<'a, T> {
     width: usize,
 }
 
-impl<T: Element + Default> Job<f32> for Fill<'_, T> {
+impl<T: Element + Default> RowKernel<f32> for Fill<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -344,8 +344,8 @@ mod tests {
                 for start in (0..width).step_by(panel) {
                     let cols = start..(start + panel).min(width);
                     let depth = 2..patch;
-                    let mut made = vec![-1; depth.len() * panel + SLACK];
-                    window.fill(depth.clone(), cols.clone(), &mut made, panel);
+                    let mut made = vec![-1; depth.len() * panel + PACK_PADDING];
+                    window.pack(depth.clone(), cols.clone(), &mut made, panel);
                     for (line, row) in depth.enumerate() {
                         let made = &made[line * panel..][..cols.len()];
                         let expected = &patches[row * width..][cols.clone()];

@@ -4,9 +4,9 @@
 mod real;
 
 use super::support::contiguous;
-use crate::chunks::{ColumnBlock, for_each_column_block, for_each_run, grain_of};
-use crate::lines::Lines;
-use crate::scratch::{MOST_BYTES, with_buffer};
+use crate::kernels::along_dim::DimView;
+use crate::parallel::chunks::{ColumnBlock, for_each_column_block, for_each_run, grain_of};
+use crate::parallel::scratch::{MOST_BYTES, with_buffer};
 use corten_core::cast;
 use corten_core::{
     Access, AccessSet, Complex, DType, Dims, Element, Result, check_memory, not_implemented_for,
@@ -40,7 +40,7 @@ struct Plans<T: FftNum> {
 }
 
 /// The parts of the complex numbers that are transformed.
-trait Part: FftNum + Element {
+trait RealPart: FftNum + Element {
     fn plans() -> &'static Mutex<Option<Plans<Self>>>;
 
     /// Calls `f` with room for so many numbers, whatever they are.
@@ -49,7 +49,7 @@ trait Part: FftNum + Element {
 
 macro_rules! part {
     ($($t:ty)*) => {$(
-        impl Part for $t {
+        impl RealPart for $t {
             fn plans() -> &'static Mutex<Option<Plans<Self>>> {
                 static PLANS: Mutex<Option<Plans<$t>>> = Mutex::new(None);
                 &PLANS
@@ -64,7 +64,7 @@ macro_rules! part {
 
 part!(f32 f64);
 
-fn planned<T: Part, P>(make: impl FnOnce(&mut Plans<T>) -> P) -> P {
+fn planned<T: RealPart, P>(make: impl FnOnce(&mut Plans<T>) -> P) -> P {
     let mut plans = T::plans().lock().unwrap_or_else(PoisonError::into_inner);
     if plans.as_ref().is_some_and(|plans| plans.made >= KEPT_PLANS) {
         *plans = None;
@@ -78,13 +78,13 @@ fn planned<T: Part, P>(make: impl FnOnce(&mut Plans<T>) -> P) -> P {
     make(plans)
 }
 
-fn complex_plan<T: Part>(length: usize, forward: bool) -> Result<Arc<dyn Fft<T>>> {
+fn complex_plan<T: RealPart>(length: usize, forward: bool) -> Result<Arc<dyn Fft<T>>> {
     check_plan::<T>(length)?;
     let direction = if forward { FftDirection::Forward } else { FftDirection::Inverse };
     Ok(planned(|plans: &mut Plans<T>| plans.complex.plan_fft(length, direction)))
 }
 
-fn real_plan<T: Part>(length: usize, forward: bool) -> Result<Arc<RealPlan<T>>> {
+fn real_plan<T: RealPart>(length: usize, forward: bool) -> Result<Arc<RealPlan<T>>> {
     check_plan::<T>(length)?;
     Ok(planned(|plans: &mut Plans<T>| {
         let make = || Arc::new(RealPlan::new(length, forward, &mut plans.complex));
@@ -104,7 +104,7 @@ fn check_plan<T>(length: usize) -> Result<()> {
 
 /// Calls `body` with room for the points of a long line, whatever they are: a buffer that a thread keeps
 /// would be cleared each time.
-fn with_points<T: Part, R>(
+fn with_points<T: RealPart, R>(
     count: usize,
     body: impl FnOnce(&mut [Complex<T>]) -> Result<R>,
 ) -> Result<R>
@@ -153,7 +153,7 @@ pub fn _fft_c2c(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) 
 }
 
 /// Transforms the last `count` dimensions of a tensor that is contiguous in an order.
-fn in_place<T: Part>(
+fn in_place<T: RealPart>(
     out: &Tensor,
     order: &[i64],
     count: usize,
@@ -172,22 +172,22 @@ where
     }
     let mut scale = scale;
     for dim in (sizes.len() - count)..sizes.len() {
-        transform_lines(data, Lines::of(&sizes, dim), forward, scale)?;
+        transform_lines(data, DimView::of(&sizes, dim), forward, scale)?;
         scale = T::one();
     }
     Ok(())
 }
 
-fn transform_lines<T: Part>(
+fn transform_lines<T: RealPart>(
     data: &mut [Complex<T>],
-    lines: Lines,
+    lines: DimView,
     forward: bool,
     scale: T,
 ) -> Result<()>
 where
     Complex<T>: Element,
 {
-    let Lines { outer, len, inner } = lines;
+    let DimView { outer, len, inner } = lines;
     let plan = complex_plan::<T>(len, forward)?;
     let (own, grain) = (plan.get_inplace_scratch_len(), grain_of(len * 8));
     if outer * inner == 1 && own * size_of::<Complex<T>>() > MOST_BYTES {
@@ -233,13 +233,17 @@ fn at_once(points: usize) -> usize {
 /// Some elements of the columns of a block.
 type Strip<T> = [[Complex<T>; COLUMNS]; STRIP];
 
-fn empty_strip<T: Part>() -> Strip<T> {
+fn empty_strip<T: RealPart>() -> Strip<T> {
     [[Complex::new(T::zero(), T::zero()); COLUMNS]; STRIP]
 }
 
 /// The columns of a block as lines of `len` points, a strip of rows at a time: single elements of lines
 /// that lie far apart are slow to write.
-fn gather<T: Part>(block: &mut ColumnBlock<'_, Complex<T>>, lines: &mut [Complex<T>], len: usize) {
+fn gather<T: RealPart>(
+    block: &mut ColumnBlock<'_, Complex<T>>,
+    lines: &mut [Complex<T>],
+    len: usize,
+) {
     let mut strip = empty_strip();
     for first in (0..len).step_by(STRIP) {
         let rows = STRIP.min(len - first);
@@ -260,7 +264,7 @@ fn gather<T: Part>(block: &mut ColumnBlock<'_, Complex<T>>, lines: &mut [Complex
 }
 
 /// The opposite of [`gather`].
-fn scatter<T: Part>(lines: &[Complex<T>], block: &mut ColumnBlock<'_, Complex<T>>, len: usize) {
+fn scatter<T: RealPart>(lines: &[Complex<T>], block: &mut ColumnBlock<'_, Complex<T>>, len: usize) {
     let mut strip = empty_strip();
     for first in (0..len).step_by(STRIP) {
         let rows = STRIP.min(len - first);
@@ -275,7 +279,7 @@ fn scatter<T: Part>(lines: &[Complex<T>], block: &mut ColumnBlock<'_, Complex<T>
     }
 }
 
-fn scaled<T: Part>(line: &mut [Complex<T>], scale: T) {
+fn scaled<T: RealPart>(line: &mut [Complex<T>], scale: T) {
     if scale != T::one() {
         line.iter_mut().for_each(|value| *value = *value * scale);
     }
@@ -301,7 +305,7 @@ pub fn _fft_r2c(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool)
     Ok(out)
 }
 
-fn from_real<T: Part>(
+fn from_real<T: RealPart>(
     input: &Tensor,
     out: &Tensor,
     order: &[i64],
@@ -331,7 +335,7 @@ where
     })?;
     let sizes = view.sizes();
     for dim in (sizes.len() - count)..sizes.len() - 1 {
-        transform_lines(data, Lines::of(&sizes, dim), true, T::one())?;
+        transform_lines(data, DimView::of(&sizes, dim), true, T::one())?;
     }
     Ok(())
 }
@@ -364,7 +368,7 @@ pub fn _fft_c2r(
     Ok(out)
 }
 
-fn to_real<T: Part>(input: &Tensor, out: &Tensor, order: &Dims, scale: T) -> Result<()>
+fn to_real<T: RealPart>(input: &Tensor, out: &Tensor, order: &Dims, scale: T) -> Result<()>
 where
     Complex<T>: Element,
 {

@@ -1,9 +1,9 @@
 //! Transforms of lines of real numbers. An even number of them is taken for half as many complex
 //! numbers: one pass over pairs of points tells the two spectra apart, or puts them together.
 
-use super::{Part, at_once, with_points};
-use crate::chunks::{for_each_chunk, for_each_run};
-use crate::row_loops::{Job, Vectorised, compiled};
+use super::{RealPart, at_once, with_points};
+use crate::parallel::chunks::{for_each_chunk, for_each_run};
+use crate::rows::loops::{RowKernel, Vectorised, compiled};
 use crate::vec::Lanes;
 use corten_core::{Complex, Element, Result, cast, unwinding};
 use corten_ops::parallel::GRAIN;
@@ -31,7 +31,7 @@ pub(super) struct RealPlan<T: FftNum> {
     weight: T,
 }
 
-impl<T: Part> RealPlan<T> {
+impl<T: RealPart> RealPlan<T> {
     pub(super) fn new(length: usize, forward: bool, planner: &mut FftPlanner<T>) -> Self {
         let even = length.is_multiple_of(2);
         let points = if even { length / 2 } else { length };
@@ -308,7 +308,7 @@ struct Exchange<'a, T: FftNum> {
     right: &'a mut [Complex<T>],
 }
 
-impl<T: Part> Job<f32> for Exchange<'_, T> {
+impl<T: RealPart> RowKernel<f32> for Exchange<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -320,7 +320,7 @@ impl<T: Part> Job<f32> for Exchange<'_, T> {
     }
 }
 
-impl<T: Part> Exchange<'_, T> {
+impl<T: RealPart> Exchange<'_, T> {
     /// A range of pairs, `N` at a time.
     #[inline(always)]
     fn some<const N: usize, const LANES: usize>(&mut self, range: Range<usize>) {

@@ -2,12 +2,12 @@
 
 mod place;
 
-use crate::chunks::{ColumnBlock, for_each_chunk2, for_each_column_block, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only};
-use crate::row_loops::{Job, Vectorised};
-use crate::rows::{Float, Wide, match_float};
+use crate::parallel::chunks::{ColumnBlock, for_each_chunk2, for_each_column_block, grain_of};
+use crate::rows::loops::{RowKernel, Vectorised};
+use crate::rows::{Float, Wide};
 use crate::vec::Lanes;
-use corten_core::{Access, AccessSet, DType, Result, bf16, ensure, f16, unwinding};
+use corten_core::{Access, AccessSet, DType, Result, bf16, ensure, f16, match_dtype, unwinding};
 use corten_ops::Tensor;
 use place::{Axis, Coordinate, Mode, OUTSIDE, Padding, Taps};
 use std::array::from_fn;
@@ -89,7 +89,7 @@ const BLOCK: usize = 264;
 /// 1, and so on, the last dimension varying fastest.
 struct BlockTaps<C> {
     points: usize,
-    /// Places in a channel; those outside it are [`OUTSIDE`].
+    /// StridedLoads in a channel; those outside it are [`OUTSIDE`].
     places: Vec<usize>,
     weights: Vec<C>,
     /// The taps of each dimension.
@@ -206,7 +206,7 @@ struct Slopes<'a, C> {
     sums: &'a mut [C],
 }
 
-impl<C: Coordinate> Job<f32> for Slopes<'_, C> {
+impl<C: Coordinate> RowKernel<f32> for Slopes<'_, C> {
     type Out = ();
 
     #[inline(always)]
@@ -244,14 +244,14 @@ fn value_at<T: Float>(channel: &[T], place: usize) -> T::Wide {
 }
 
 /// The values of all channels of an image at the points of a block, given by their coordinates.
-struct Block<'a, 'b, T: Float> {
+struct PointBlock<'a, 'b, T: Float> {
     sampler: &'a Sampler<T::Wide>,
     image: &'a [T],
     at: &'a [T],
     out: &'a mut ColumnBlock<'b, T>,
 }
 
-impl<T: Float<Wide: Coordinate>> Job<f32> for Block<'_, '_, T> {
+impl<T: Float<Wide: Coordinate>> RowKernel<f32> for PointBlock<'_, '_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -274,7 +274,7 @@ fn forward(input: &Tensor, grid: &Tensor, settings: Settings, name: &str) -> Res
     if is_shape_only(&out) {
         return Ok(out);
     }
-    match_float!(input.dtype(), name, T => fill_values::<T>(&out, input, grid, settings))?;
+    match_dtype!(input.dtype(), name, Float, T => fill_values::<T>(&out, input, grid, settings))?;
     Ok(out)
 }
 
@@ -296,7 +296,7 @@ fn fill_values<T: Float<Wide: Coordinate>>(
     for_each_column_block(out, shape, BLOCK, grain_of(BLOCK * channels), |n, block, out| {
         let image = &input[n * channels * volume..][..channels * volume];
         let at = &grid[(n * points + block.start) * rank..][..block.len() * rank];
-        f32::run(Block { sampler: &sampler, image, at, out });
+        f32::run(PointBlock { sampler: &sampler, image, at, out });
         Ok(())
     })
 }
@@ -313,7 +313,7 @@ struct Gradients<'a, T: Float> {
     wanted: [bool; 2],
 }
 
-impl<T: Float<Wide: Coordinate>> Job<f32> for Gradients<'_, T> {
+impl<T: Float<Wide: Coordinate>> RowKernel<f32> for Gradients<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -375,7 +375,7 @@ fn backward(
     if !is_shape_only(&to_input) {
         let tensors =
             [&to_input, &to_grid, &contiguous(input)?, &contiguous(grid)?, &contiguous(grad)?];
-        match_float!(input.dtype(), name, T => fill_gradients::<T>(tensors, settings, wanted))?;
+        match_dtype!(input.dtype(), name, Float, T => fill_gradients::<T>(tensors, settings, wanted))?;
     }
     let chosen = |wanted, tensor| if wanted { tensor } else { Tensor::undefined() };
     Ok((chosen(wanted[0], to_input), chosen(wanted[1], to_grid)))

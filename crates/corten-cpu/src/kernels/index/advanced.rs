@@ -8,12 +8,12 @@ use super::arithmetic::{add_to, put_in};
 use super::flat::{
     Flat, as_bits, flat, flat_bits, for_each_offset, fresh_copy, match_bits, row_major,
 };
-use super::lines::{AHEAD, MOST_FETCHED, columns_per_thread, copy_rows};
 use super::masked::masked_select;
-use crate::chunks::{for_each_column_block, for_each_run, grain_of};
+use super::row_copies::{AHEAD, MOST_FETCHED, columns_per_thread, copy_rows};
 use crate::kernels::support::is_shape_only;
-use crate::row_loops::compiled;
-use crate::vec::fetch_early;
+use crate::parallel::chunks::{for_each_column_block, for_each_run, grain_of};
+use crate::rows::loops::compiled;
+use crate::vec::prefetch_early;
 use corten_core::geometry::Overlap;
 use corten_core::{
     Access, AccessSet, DType, Device, Dims, Element, Error, MemoryFormat, Reader, Result, bail,
@@ -403,7 +403,7 @@ impl Plan {
             for (i, &start) in self.offsets.iter().enumerate() {
                 let later = self.offsets.get(i + AHEAD);
                 if let Some(place) = later.and_then(|&later| place(later)) {
-                    fetch_early(to[place..].as_ptr().cast(), fetched);
+                    prefetch_early(to[place..].as_ptr().cast(), fetched);
                 }
                 if let Some(place) = place(start) {
                     combine_row(&mut to[place..][..cols], values_of_row(from, i * cols), &combine);

@@ -5,7 +5,7 @@ use super::flat::{
     Flat, apart_from, contiguous_copy, flat, flat_bits, for_each_offset, match_bits, row_major,
     strided_long_index,
 };
-use super::lines::{Lines, check_bounds};
+use super::row_copies::{RowSelection, check_bounds};
 use super::select::Slices;
 use crate::kernels::support::is_shape_only;
 use corten_core::{
@@ -60,7 +60,7 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> R
             (target.tensor.base(), Access::Write),
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
-        match Lines::of(&self_, dim, &index) {
+        match RowSelection::of(&self_, dim, &index) {
             Some(lines) => lines.unchecked(dim).gather(from, at, to),
             None => {
                 check_bounds(at, dim, self_.sizes()[dim])?;
@@ -266,7 +266,7 @@ impl Scatter {
             (target.tensor.base(), Access::Write),
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
-        let lines = Lines::of(&self.target, self.dim, &self.index);
+        let lines = RowSelection::of(&self.target, self.dim, &self.index);
         // A target without elements has no lines that would check their index.
         if let Some(lines) = lines.filter(|_| self.is_copy && !to.is_empty()) {
             return lines.unchecked(self.dim).scatter(from, at, to, combine);

@@ -1,8 +1,8 @@
 //! Elements by a mask, and the positions of a mask.
 
 use super::flat::{as_bits, match_bits};
-use crate::chunks::for_each_chunk;
 use crate::kernels::support::is_shape_only;
+use crate::parallel::chunks::for_each_chunk;
 use corten_core::{
     Access, AccessSet, DType, Dims, MemoryFormat, Reader, Result, Writer, ensure, geometry,
 };
@@ -52,7 +52,7 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-/// Places of a mask whose results one thread writes: so many that it does not matter where they are cut.
+/// StridedLoads of a mask whose results one thread writes: so many that it does not matter where they are cut.
 const PIECE: usize = 1 << 14;
 
 /// A mask in pieces, and how many places are true in each: from that follows where its results begin, so
@@ -106,7 +106,7 @@ fn count_true(mask: &[bool]) -> usize {
     sums.map(usize::from).sum()
 }
 
-/// Places that are looked at together.
+/// StridedLoads that are looked at together.
 const PART: usize = 64;
 
 /// Writes `value(place)` for every place that is true, in order. Values are put into a buffer
@@ -208,8 +208,8 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
     )?;
     if count > 0 && rank > 0 {
         let mut out = Writer::<i64>::new(&out)?;
-        let mut pieces: SmallVec<[Columns<'_>; 4]> =
-            counts.counts.iter().map(|_| Columns::new()).collect();
+        let mut pieces: SmallVec<[DimIndices<'_>; 4]> =
+            counts.counts.iter().map(|_| DimIndices::new()).collect();
         for column in out.chunks_exact_mut(count) {
             pieces.iter_mut().zip(counts.cut(column)).for_each(|(piece, part)| piece.push(part));
         }
@@ -224,10 +224,10 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// The results of a piece, those of each dimension in a slice of their own.
-type Columns<'a> = SmallVec<[&'a mut [i64]; 4]>;
+type DimIndices<'a> = SmallVec<[&'a mut [i64]; 4]>;
 
 /// Writes the positions that are true in a piece of a mask of some sizes, from place `first` on.
-fn write_places(mask: &[bool], first: usize, sizes: &[i64], out: &mut Columns<'_>) {
+fn write_places(mask: &[bool], first: usize, sizes: &[i64], out: &mut DimIndices<'_>) {
     let (Some((&inner, outer)), Some((last, outside))) = (sizes.split_last(), out.split_last_mut())
     else {
         return;

@@ -9,10 +9,10 @@ mod choose;
 mod flat;
 mod gather;
 mod into;
-mod lines;
 mod masked;
 mod put;
 mod reduce;
+mod row_copies;
 mod select;
 
 pub use advanced::{index, index_put, index_put_};

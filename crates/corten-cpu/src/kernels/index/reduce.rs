@@ -43,31 +43,19 @@ impl Reduce {
     }
 }
 
-/// Runs an expression with an ordered element type.
-macro_rules! match_ordered {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        crate::kernels::support::match_types!($dtype, $name, $t => $body, [
-            UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64, Bool bool,
-            Float16 corten_core::f16, BFloat16 corten_core::bf16, Float32 f32, Float64 f64,
-        ])
-    };
-}
-
 macro_rules! extreme {
     ($dtype:expr, $end:ident) => {
-        match_ordered!($dtype, "scatter_reduce_exclude_input_init", T => Ok(corten_core::Element::to_scalar(T::$end)))?
+        match_dtype!($dtype, "scatter_reduce_exclude_input_init", OrderedBool, T => Ok(corten_core::Element::to_scalar(T::$end)))?
     };
 }
 use extreme;
-use match_ordered;
-
 /// Where the elements of a source go.
-enum Places {
+enum ScatterTarget {
     Elements(Scatter),
     Slices(Slices),
 }
 
-impl Places {
+impl ScatterTarget {
     fn target(&self) -> &Tensor {
         match self {
             Self::Elements(scatter) => &scatter.target,
@@ -100,10 +88,10 @@ impl Places {
             Reduce::Prod => match_dtype!(dtype, name, AllNoF8, T => {
                 self.run::<T>(values, multiply_by)
             }),
-            Reduce::Amax => match_ordered!(dtype, name, T => {
+            Reduce::Amax => match_dtype!(dtype, name, OrderedBool, T => {
                 self.run::<T>(values, |slot, value| *slot = slot.larger(value))
             }),
-            Reduce::Amin => match_ordered!(dtype, name, T => {
+            Reduce::Amin => match_dtype!(dtype, name, OrderedBool, T => {
                 self.run::<T>(values, |slot, value| *slot = slot.smaller(value))
             }),
         }
@@ -173,7 +161,7 @@ pub fn scatter_reduce_two_(
     let reduce = Reduce::named(reduce)?;
     if let Some(scatter) = prepare("scatter", self_, dim, index, Some(src))? {
         let values = narrowed(src, index)?;
-        Places::Elements(scatter).reduce(&values, reduce, include_self)?;
+        ScatterTarget::Elements(scatter).reduce(&values, reduce, include_self)?;
     }
     Ok(self_.clone())
 }
@@ -214,7 +202,7 @@ pub fn index_reduce_(
         );
     };
     let (slices, values) = reduced_slices(self_, dim, index, source)?;
-    Places::Slices(slices).reduce(&values, kind, include_self)?;
+    ScatterTarget::Slices(slices).reduce(&values, kind, include_self)?;
     Ok(self_.clone())
 }
 

@@ -5,9 +5,9 @@ use super::flat::{
     apart_from, as_bits, contiguous_copy, flat, flat_bits, for_each_offset, fresh_copy, long_index,
     match_bits, row_major,
 };
-use super::lines::{Lines, copy_rows};
-use crate::chunks::{for_each_run, grain_of};
+use super::row_copies::{RowSelection, copy_rows};
 use crate::kernels::support::is_shape_only;
+use crate::parallel::chunks::{for_each_run, grain_of};
 use corten_core::geometry::Overlap;
 use corten_core::{
     Access, AccessSet, DType, Dims, Element, ErrorKind, MemoryFormat, Result, Scalar, bail, ensure,
@@ -93,6 +93,14 @@ fn copy_slices<T: Copy + Send + Sync>(
     })
 }
 
+/// Elements of slices that [`Slices::visit`] comes to together, and the position of their first value.
+enum SliceRun {
+    /// Elements side by side.
+    Contiguous { value: usize, slots: Range<usize> },
+    /// One element per index, at `offset + index * along`.
+    Elements { value: usize, offset: i64, along: i64 },
+}
+
 /// A written tensor seen as slices along one dimension.
 pub(super) struct Slices {
     pub(super) self_: Tensor,
@@ -144,28 +152,40 @@ impl Slices {
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
         if let &[value] = from {
-            return self.visit(target, &shape, at, |_, slots| {
-                to[slots].iter_mut().for_each(|slot| combine(slot, value));
+            return self.visit(target, &shape, at, &mut |run| match run {
+                SliceRun::Contiguous { slots, .. } => {
+                    to[slots].iter_mut().for_each(|slot| combine(slot, value));
+                }
+                SliceRun::Elements { offset, along, .. } => {
+                    at.iter().for_each(|i| combine(&mut to[(offset + i * along) as usize], value));
+                }
             });
         }
-        let lines = Lines::of_slices(&self.self_, self.dim, at.len());
-        if let Some(lines) = lines.filter(Lines::are_long) {
+        let lines = RowSelection::of_slices(&self.self_, self.dim, at.len());
+        if let Some(lines) = lines.filter(RowSelection::are_long) {
             return lines.combine_slices(from, at, to, combine);
         }
-        self.visit(target, &shape, at, |value, slots| {
-            let values = &from[value..][..slots.len()];
-            to[slots].iter_mut().zip(values).for_each(|(slot, &value)| combine(slot, value));
+        self.visit(target, &shape, at, &mut |run| match run {
+            SliceRun::Contiguous { value, slots } => {
+                let values = &from[value..][..slots.len()];
+                to[slots].iter_mut().zip(values).for_each(|(slot, &value)| combine(slot, value));
+            }
+            SliceRun::Elements { value, offset, along } => {
+                for (i, &value) in at.iter().zip(&from[value..]) {
+                    combine(&mut to[(offset + i * along) as usize], value);
+                }
+            }
         })
     }
 
-    /// Calls `visit` with every run of elements that lie one after the other in the slices: the
-    /// position of its first value, and the places of the elements.
+    /// Calls `visit` with every run of elements of the slices. The geometry is compiled once for all
+    /// element types and combinations, whose loops over a run are in `visit`.
     fn visit(
         &self,
         target: &super::flat::Flat,
         shape: &[i64],
         at: &[i64],
-        mut visit: impl FnMut(usize, Range<usize>),
+        visit: &mut dyn FnMut(SliceRun),
     ) -> Result<()> {
         if shape.contains(&0) {
             return Ok(());
@@ -183,10 +203,7 @@ impl Slices {
             let operands = [&values[..self.dim], &strides[..self.dim]];
             let outer = &shape[..self.dim];
             return for_each_offset(outer, operands, [0, target.base], |[value, offset]| {
-                for (i, index) in at.iter().enumerate() {
-                    let slot = (offset + index * along) as usize;
-                    visit(value as usize + i, slot..slot + 1);
-                }
+                visit(SliceRun::Elements { value: value as usize, offset, along });
                 Ok(())
             });
         }
@@ -195,7 +212,10 @@ impl Slices {
         let operands = [&values[..rank], &positions[..rank], &strides[..rank]];
         for_each_offset(&shape[..rank], operands, [0, 0, target.base], |[value, which, offset]| {
             let slot = (offset + at[which as usize] * along) as usize;
-            visit(value as usize, slot..slot + length as usize);
+            visit(SliceRun::Contiguous {
+                value: value as usize,
+                slots: slot..slot + length as usize,
+            });
             Ok(())
         })
     }

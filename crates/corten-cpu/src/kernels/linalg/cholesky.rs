@@ -1,11 +1,11 @@
 //! Cholesky factors.
 
-use super::matrices::{Number, adjoint, by_columns, each_with, match_number, shape};
+use super::matrices::{Number, adjoint, by_columns, each_with, shape};
 use super::triangular::SUBTRACT;
 use crate::gemm::{Mat, MatMut, gemm};
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
-use corten_core::Result;
+use corten_core::{Result, match_dtype};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
@@ -31,7 +31,7 @@ pub fn linalg_cholesky_ex(
     op::zero_(&info)?;
     let n = shape(self_)?[0];
     let work = if upper { by_columns(&adjoint(self_)?)? } else { op::copy_(&out, self_, false)? };
-    match_number!(self_.dtype(), "cholesky_cpu", T => {
+    match_dtype!(self_.dtype(), "cholesky_cpu", Blas, T => {
         each_with::<T, i32>(&work, (&info, 1), |_, a, info| {
             info[0] = lower_factor(n, a)?;
             Ok(())
@@ -104,7 +104,7 @@ struct Panel<'a, T> {
     panel: &'a mut [T],
 }
 
-impl<T: Number> Job<f32> for Panel<'_, T> {
+impl<T: Number> RowKernel<f32> for Panel<'_, T> {
     type Out = Option<usize>;
 
     #[inline(always)]

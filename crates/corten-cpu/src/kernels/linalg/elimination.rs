@@ -5,8 +5,8 @@ use super::multiples::{AT_ONCE, subtract_multiples};
 use super::triangular::{SUBTRACT, Triangle};
 use crate::gemm::{Mat, MatMut, for_each_part, gemm};
 use crate::parallel::alone;
-use crate::row_loops::{Job, Vectorised};
-use crate::scratch::with_buffer;
+use crate::parallel::scratch::with_buffer;
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::Result;
 use std::ops::Range;
@@ -327,7 +327,7 @@ struct Factoring<'p, 'a, T> {
     pivots: &'p mut [i32],
 }
 
-impl<T: Number> Job<f32> for Factoring<'_, '_, T> {
+impl<T: Number> RowKernel<f32> for Factoring<'_, '_, T> {
     type Out = i32;
 
     #[inline(always)]

@@ -1,15 +1,15 @@
 //! Reflections: `H = 1 - τ v vᴴ`, with `v` below the diagonal of a column and 1 on it.
 
 use super::matrices::{
-    Number, adjoint, by_columns, each, each_with, fitted, fitted_vectors, in_columns, match_number,
-    reading, reading_columns, shape,
+    Number, adjoint, by_columns, each, each_with, fitted, fitted_vectors, in_columns, reading,
+    reading_columns, shape,
 };
 use super::triangular::SUBTRACT;
 use crate::gemm::{Factors, Mat, MatMut, gemm};
 use crate::kernels::support::contiguous;
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
-use corten_core::{Result, Scalar, try_vec, unwinding};
+use corten_core::{Result, Scalar, match_dtype, try_vec, unwinding};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
@@ -22,13 +22,13 @@ pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let (out, tau) = shapes::geqrf(self_)?;
     op::copy_(&out, self_, false)?;
     let [rows, cols] = shape(self_)?;
-    match_number!(self_.dtype(), "geqrf_cpu", T => {
+    match_dtype!(self_.dtype(), "geqrf_cpu", Blas, T => {
         each_with::<T, T>(&out, (&tau, rows.min(cols)), |_, a, tau| {
             for (step, tau) in tau.chunks_mut(PANEL).enumerate() {
                 let first = step * PANEL;
                 let (panel, rest) = a[first * rows..].split_at_mut(tau.len() * rows);
                 f32::run(Panel { panel: &mut *panel, rows, first, tau: &mut *tau });
-                let block = Block { columns: panel, rows, first, tau };
+                let block = CompactWy { columns: panel, rows, first, tau };
                 block.apply(rest, true)?;
             }
             Ok(())
@@ -51,7 +51,7 @@ struct Panel<'a, T> {
     tau: &'a mut [T],
 }
 
-impl<T: Number> Job<f32> for Panel<'_, T> {
+impl<T: Number> RowKernel<f32> for Panel<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -70,7 +70,7 @@ impl<T: Number> Job<f32> for Panel<'_, T> {
 
 /// Successive reflections: the product `H1 H2 …` is `1 - V T Vᴴ` with an upper triangle `T`
 /// (Schreiber and Van Loan, "A storage-efficient WY representation", 1989).
-struct Block<'a, T> {
+struct CompactWy<'a, T> {
     /// The columns that hold the vectors, of `rows` numbers each.
     columns: &'a [T],
     rows: usize,
@@ -79,7 +79,7 @@ struct Block<'a, T> {
     tau: &'a [T],
 }
 
-impl<T: Number> Block<'_, T> {
+impl<T: Number> CompactWy<'_, T> {
     /// Multiplies columns of `rows` numbers with the product, or its adjoint, from the left.
     fn apply(&self, x: &mut [T], adjoint: bool) -> Result<()> {
         let (rows, first, count) = (self.rows, self.first, self.tau.len());
@@ -142,12 +142,12 @@ impl<T: Number> Block<'_, T> {
 
 /// A few reflections, one after the other.
 struct Singly<'a, T> {
-    block: &'a Block<'a, T>,
+    block: &'a CompactWy<'a, T>,
     x: &'a mut [T],
     adjoint: bool,
 }
 
-impl<T: Number> Job<f32> for Singly<'_, T> {
+impl<T: Number> RowKernel<f32> for Singly<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -268,7 +268,7 @@ fn multiply(
     let vectors = in_columns(&fitted(input, batch)?)?;
     let count = tau.size(-1)? as usize;
     let tau = contiguous(&fitted_vectors(tau, batch)?)?;
-    match_number!(out.dtype(), name, T => {
+    match_dtype!(out.dtype(), name, Blas, T => {
         reading::<T, _>(&tau, count, |tau| reading_columns::<T, _>(&vectors, |vectors| {
             each::<T>(out, |i, x| {
                 let (vectors, tau) = (vectors.get(i), tau.get(i));
@@ -278,7 +278,7 @@ fn multiply(
                     let first = block * PANEL;
                     let own = first..(first + PANEL).min(count);
                     let columns = &vectors[first * rows..own.end * rows];
-                    Block { columns, rows, first, tau: &tau[own] }.apply(x, adjoint)?;
+                    CompactWy { columns, rows, first, tau: &tau[own] }.apply(x, adjoint)?;
                 }
                 Ok(())
             })

@@ -1,10 +1,10 @@
 //! Inverses.
 
 use super::elimination::{Rows, exchange_rows_back, factor, with_copy};
-use super::matrices::{Number, each_with, in_rows, match_number, part_width, reading, shape};
+use super::matrices::{Number, each_with, in_rows, part_width, reading, shape};
 use super::triangular::Triangle;
 use crate::gemm::{Mat, MatMut, for_each_part};
-use corten_core::{Result, try_vec};
+use corten_core::{Result, match_dtype, try_vec};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 
@@ -22,7 +22,7 @@ pub fn linalg_inv_ex(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)>
     op::zero_(&info)?;
     let n = shape(a)?[0];
     let source = in_rows(a)?;
-    match_number!(a.dtype(), "lu_cpu", T => reading::<T, _>(&source, n * n, |source| {
+    match_dtype!(a.dtype(), "lu_cpu", Blas, T => reading::<T, _>(&source, n * n, |source| {
         each_with::<T, i32>(&out, (&info, 1), |i, out, info| {
             let mut pivots = try_vec(0, n)?;
             with_copy(source.get(i), [n, n], |mut matrix| {

@@ -2,13 +2,13 @@
 //! conventions: from the lower triangle, with negative pivots for blocks of two.
 
 use super::matrices::{
-    Number, each, each_with_two, fitted, fitted_vectors, in_columns, match_number, reading,
-    reading_columns, shape,
+    Number, each, each_with_two, fitted, fitted_vectors, in_columns, reading, reading_columns,
+    shape,
 };
 use crate::kernels::support::contiguous;
-use crate::row_loops::{Job, Vectorised, compiled};
+use crate::rows::loops::{RowKernel, Vectorised, compiled};
 use crate::vec::Lanes;
-use corten_core::{Result, cast, ensure, unwinding};
+use corten_core::{Result, cast, ensure, match_dtype, unwinding};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
@@ -28,7 +28,7 @@ pub fn linalg_ldl_factor_ex(
     op::zero_(&info)?;
     let n = shape(self_)?[0];
     let hermitian = hermitian && self_.dtype().is_complex();
-    match_number!(self_.dtype(), "ldl_factor_kernel_cpu", T => {
+    match_dtype!(self_.dtype(), "ldl_factor_kernel_cpu", Blas, T => {
         each_with_two::<T, i32, i32>(&out, (&pivots, n), (&info, 1), |_, a, pivots, info| {
             for col in 1..n {
                 a[col * n..][..col].fill(T::default());
@@ -51,7 +51,7 @@ struct Factor<'a, T> {
 }
 
 /// The rows of a step: a block of one or two, and the row that comes there.
-struct Step {
+struct PivotBlock {
     row: usize,
     width: usize,
 }
@@ -115,7 +115,7 @@ impl<T: Number> Factor<'_, T> {
     }
 
     /// Row and size of the next block; `None` for a column of zeros.
-    fn choose(&self, k: usize) -> Option<Step> {
+    fn choose(&self, k: usize) -> Option<PivotBlock> {
         let zero = T::zero().re();
         let alpha: T::Real = cast((1.0 + 17f64.sqrt()) / 8.0);
         let own = self.diagonal_size(k);
@@ -129,7 +129,7 @@ impl<T: Number> Factor<'_, T> {
             return None;
         }
         if own >= alpha * most {
-            return Some(Step { row: k, width: 1 });
+            return Some(PivotBlock { row: k, width: 1 });
         }
         let mut in_row = zero;
         for j in k..largest {
@@ -147,16 +147,16 @@ impl<T: Number> Factor<'_, T> {
             };
         }
         Some(if own >= alpha * most * (most / in_row) {
-            Step { row: k, width: 1 }
+            PivotBlock { row: k, width: 1 }
         } else if self.diagonal_size(largest) >= alpha * in_row {
-            Step { row: largest, width: 1 }
+            PivotBlock { row: largest, width: 1 }
         } else {
-            Step { row: largest, width: 2 }
+            PivotBlock { row: largest, width: 2 }
         })
     }
 
     /// Exchanges two rows and the same columns of what is left.
-    fn exchange(&mut self, k: usize, step: &Step) {
+    fn exchange(&mut self, k: usize, step: &PivotBlock) {
         let (to, from) = (k + step.width - 1, step.row);
         if to != from {
             for i in from + 1..self.n {
@@ -251,7 +251,7 @@ pub fn linalg_ldl_solve(
     let pivots = contiguous(&fitted_vectors(&pivots, batch)?)?;
     let n = shape(&out)?[0];
     let hermitian = hermitian && out.dtype().is_complex();
-    match_number!(out.dtype(), "ldl_solve_cpu", T => {
+    match_dtype!(out.dtype(), "ldl_solve_cpu", Blas, T => {
         reading::<i32, _>(&pivots, n, |pivots| reading_columns::<T, _>(&factors, |factors| {
             each::<T>(&out, |i, x| {
                 let solver = Solver { a: factors.get(i), blocks: blocks(pivots.get(i))?, hermitian };
@@ -359,7 +359,7 @@ struct Rows<'a, T> {
     rows: &'a mut [[T; WIDTH]],
 }
 
-impl<T: Number> Job<f32> for Rows<'_, T> {
+impl<T: Number> RowKernel<f32> for Rows<'_, T> {
     type Out = ();
 
     #[inline(always)]

@@ -2,13 +2,13 @@
 
 use super::elimination::{exchange_rows, exchange_rows_back, factor_by_columns};
 use super::matrices::{
-    Number, each, each_with_two, fitted, fitted_vectors, in_columns, in_rows, match_number,
-    over_columns, reading, reading_columns, shape,
+    Number, each, each_with_two, fitted, fitted_vectors, in_columns, in_rows, over_columns,
+    reading, reading_columns, shape,
 };
 use super::triangular::{Triangle, turned};
 use crate::gemm::{Mat, MatMut};
 use crate::kernels::support::contiguous;
-use corten_core::{Access, AccessSet, DType, Result, Scalar, ensure};
+use corten_core::{Access, AccessSet, DType, Result, Scalar, ensure, match_dtype};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 
@@ -27,7 +27,7 @@ pub fn linalg_lu_factor_ex(
     op::zero_(&info)?;
     let [rows, cols] = shape(a)?;
     let source = in_rows(a)?;
-    match_number!(a.dtype(), "lu_cpu", T => reading::<T, _>(&source, rows * cols, |source| {
+    match_dtype!(a.dtype(), "lu_cpu", Blas, T => reading::<T, _>(&source, rows * cols, |source| {
         let vectors = (&pivots, rows.min(cols));
         each_with_two::<T, i32, i32>(&out, vectors, (&info, 1), |i, out, pivots, info| {
             info[0] = factor_by_columns(source.get(i), [rows, cols], out, pivots)?;
@@ -63,7 +63,7 @@ pub fn linalg_lu_solve(
     let factors = in_columns(&fitted(lu, batch)?)?;
     let pivots = contiguous(&fitted_vectors(pivots, batch)?)?;
     let [n, cols] = shape(&work)?;
-    match_number!(out.dtype(), "linalg_lu_solve", T => {
+    match_dtype!(out.dtype(), "linalg_lu_solve", Blas, T => {
         reading::<i32, _>(&pivots, n, |pivots| reading_columns::<T, _>(&factors, |factors| {
             each::<T>(&work, |i, x| {
                 let (factors, pivots) = (factors.get(i), pivots.get(i));

@@ -1,9 +1,9 @@
 //! Numbers of matrices, and batches of matrices that lie by columns.
 
-use crate::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3};
 use crate::gemm::{MatElement, PARALLEL_WORK, parts_of, threads_for};
 use crate::kernels::support::contiguous;
-use crate::scratch::Buffered;
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3};
+use crate::parallel::scratch::Buffered;
 use corten_core::{Access, AccessSet, Element, Result, cast};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
@@ -59,17 +59,6 @@ macro_rules! numbers {
 }
 
 numbers! { f32 f64 }
-
-/// Runs the expression with `T` as the number type of a dtype.
-macro_rules! match_number {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        $crate::kernels::support::match_types!($dtype, $name, $t => $body, [
-            Float32 f32, Float64 f64,
-            Complex64 ::corten_core::Complex<f32>, Complex128 ::corten_core::Complex<f64>,
-        ])
-    };
-}
-pub(super) use match_number;
 
 /// A copy of a batch of matrices, by columns.
 pub(super) fn by_columns(tensor: &Tensor) -> Result<Tensor> {

@@ -1,16 +1,16 @@
 //! Eigenvalues and singular values, computed in double precision, and those of large symmetric matrices
 //! and singular values of large real ones in their own.
 
-use super::matrices::{Number, by_columns, match_number, reading_columns, shape};
+use super::matrices::{Number, by_columns, reading_columns, shape};
 use crate::kernels::support::contiguous;
 use corten_core::{
     Access, AccessSet, Complex, Element, Result, Scalar, bail, cast, check_memory, ensure,
-    try_to_vec, unwinding,
+    match_dtype, try_to_vec, unwinding,
 };
+use corten_linalg::{Eigen, General, NoConvergence, Spectral, Svd, Vectors};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::parallel::parallel_for;
 use corten_ops::{Tensor, op};
-use corten_spectral::{Eigen, General, NoConvergence, Spectral, Svd, Vectors};
 use num_complex::ComplexFloat;
 
 /// From so many rows and columns on double precision takes noticeably longer. Single precision has its
@@ -149,7 +149,7 @@ pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, 
     let lower = uplo.eq_ignore_ascii_case("L");
     let work = if lower { by_columns(a)? } else { by_columns(&super::matrices::adjoint(a)?)? };
     let flat = if compute_v { op::transpose_int(&vectors, -2, -1)? } else { vectors.clone() };
-    match_number!(a.dtype(), "linalg_eigh_cpu", T => {
+    match_dtype!(a.dtype(), "linalg_eigh_cpu", Blas, T => {
         reading_columns::<T, _>(&work, |matrices| {
             check_room::<T>(n, n, Vectors::Thin)?;
             for i in 0..count(a) {
@@ -217,7 +217,7 @@ pub fn _linalg_svd(
         vh.clone()
     };
     let flat = if compute_uv { op::transpose_int(&u, -2, -1)? } else { u.clone() };
-    match_number!(a.dtype(), "linalg_svd_cpu", T => {
+    match_dtype!(a.dtype(), "linalg_svd_cpu", Blas, T => {
         reading_columns::<T, _>(&work, |matrices| {
             check_room::<T>(m, n, wanted)?;
             for i in 0..count(a) {
@@ -284,7 +284,7 @@ fn eig(a: &Tensor, values: &Tensor, vectors: Option<&Tensor>) -> Result<()> {
     let n = shape(a)?[0];
     let work = by_columns(a)?;
     let flat = vectors.map(|vectors| op::transpose_int(vectors, -2, -1)).transpose()?;
-    match_number!(a.dtype(), "linalg_eig_out_cpu", T => {
+    match_dtype!(a.dtype(), "linalg_eig_out_cpu", Blas, T => {
         reading_columns::<T, _>(&work, |matrices| {
             ensure!(
                 (0..count(a)).all(|i| all_finite(matrices.get(i))),

@@ -1,16 +1,15 @@
 //! Triangular systems.
 
 use super::matrices::{
-    Number, each, fitted, in_columns, match_number, over_columns, part_width, reading_columns,
-    shape,
+    Number, each, fitted, in_columns, over_columns, part_width, reading_columns, shape,
 };
 use super::multiples::{AT_ONCE, subtract_multiples};
-use crate::gemm::{Factors, Mat, MatMut, Way, for_each_part, gemm, gemm_in};
-use crate::row_loops::{Job, Vectorised};
-use crate::scratch::with_buffer;
+use crate::gemm::{Factors, Mat, MatMut, Plan, for_each_part, gemm, gemm_in};
+use crate::parallel::scratch::with_buffer;
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
-use corten_core::{Result, Scalar};
-use corten_gemm::FEW;
+use corten_core::{Result, Scalar, match_dtype};
+use corten_gemm::MAX_SKINNY;
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
@@ -77,11 +76,12 @@ impl<'a, T: Number> Triangle<'a, T> {
         let (first, last) = (0..half, half..n);
         let [mut top, mut bottom] = x.split_rows(half);
         // Many columns may be a part of more, which may not be told from results.
-        let take_out =
-            |from: MatMut<'_, T>, factors: Mat<'_, T>, solved: Mat<'_, T>| match cols > FEW {
-                true => gemm_in(Way::TILES, from, factors, solved, SUBTRACT),
-                false => gemm(from, factors, solved, SUBTRACT),
-            };
+        let take_out = |from: MatMut<'_, T>, factors: Mat<'_, T>, solved: Mat<'_, T>| match cols
+            > MAX_SKINNY
+        {
+            true => gemm_in(Plan::BLOCKED, from, factors, solved, SUBTRACT),
+            false => gemm(from, factors, solved, SUBTRACT),
+        };
         if self.upper {
             self.part(last.clone()).solve(bottom.reborrow())?;
             take_out(top.reborrow(), self.block(first.clone(), last), bottom.read())?;
@@ -135,7 +135,7 @@ struct Substitution<'a, 'b, T> {
     unit: bool,
 }
 
-impl<T: Number> Job<f32> for Substitution<'_, '_, T> {
+impl<T: Number> RowKernel<f32> for Substitution<'_, '_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -171,7 +171,7 @@ struct Column<'a, T, F> {
     unit: bool,
 }
 
-impl<'f, T: Number, F: Fn(usize) -> &'f [T]> Job<f32> for Column<'_, T, F> {
+impl<'f, T: Number, F: Fn(usize) -> &'f [T]> RowKernel<f32> for Column<'_, T, F> {
     type Out = ();
 
     #[inline(always)]
@@ -244,7 +244,7 @@ pub fn linalg_solve_triangular(
     let a = if by_rows { op::transpose_int(&a, -2, -1)? } else { in_columns(&a)? };
     let [size, _] = shape(&a)?;
     let [rows, cols] = shape(&out)?;
-    match_number!(out.dtype(), "triangular_solve_cpu", T => {
+    match_dtype!(out.dtype(), "triangular_solve_cpu", Blas, T => {
         reading_columns::<T, _>(&a, |matrices| {
             each::<T>(&out, |i, x| {
                 let factors = Mat::strided(matrices.get(i), [size, size], [1, size])?;

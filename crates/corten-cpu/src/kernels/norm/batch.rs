@@ -3,16 +3,16 @@
 use super::super::support::{
     contiguous_in, defined, empty_as, empty_in, expect_dtype, is_shape_only,
 };
-use super::columns::{self, Block};
+use super::columns::{self, SubMatrix};
 use super::values_of;
 use super::{InputGradient, if_asked, map_pair, parameter_dtype, tensor_of, unfilled_gradients};
-use crate::chunks::{for_each_chunk, grain_of};
-use crate::row_loops::{row_folds, row_functions};
-use crate::rows::{Float, Moments, Wide, match_float};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
+use crate::rows::loops::{row_folds, row_functions};
+use crate::rows::{Float, Moments, Wide};
 use crate::vec::stream;
 use corten_core::{
-    Access, AccessSet, MemoryFormat, Result, ensure, try_collect, try_vec, try_with_capacity,
-    unwinding,
+    Access, AccessSet, MemoryFormat, Result, ensure, match_dtype, try_collect, try_vec,
+    try_with_capacity, unwinding,
 };
 use corten_ops::{Tensor, op};
 
@@ -55,7 +55,7 @@ pub fn native_batch_norm(
         let sizes = [if training { layout.channels as i64 } else { 0 }];
         return Ok((out, empty_as(&sizes, input, dtype)?, empty_as(&sizes, input, dtype)?));
     }
-    match_float!(input.dtype(), "batch_norm", T => {
+    match_dtype!(input.dtype(), "batch_norm", Float, T => {
         let statistics = if training {
             let moments = batch_moments::<T>(&values, &layout)?;
             update_running(&moments, running_mean, running_var, momentum)?;
@@ -114,7 +114,7 @@ pub fn native_batch_norm_backward(
     }
     let (grad, values) =
         (contiguous_in(grad_out, layout.format)?, contiguous_in(input, layout.format)?);
-    match_float!(input.dtype(), "batch_norm_backward_cpu", T => {
+    match_dtype!(input.dtype(), "batch_norm_backward_cpu", Float, T => {
         let statistics = match (train, values_of(save_mean)?, values_of(save_invstd)?) {
             (true, Some(mean), Some(rstd)) => Statistics { mean, rstd },
             _ => Statistics::of_running(running_mean, running_var, eps)?,
@@ -221,7 +221,8 @@ fn batch_moments<T: Float>(values: &Tensor, layout: &Layout) -> Result<Vec<Momen
     let values = access.read::<T>(0)?;
     if layout.channels_last() {
         let rows = layout.batch * layout.pixels;
-        let add = |block: Block, moments: &mut [Moments]| block_moments(&block, values, moments);
+        let add =
+            |block: SubMatrix, moments: &mut [Moments]| block_moments(&block, values, moments);
         return columns::over_rows(rows, layout.channels, add, Moments::merge);
     }
     let mut moments = try_vec(Moments::default(), layout.channels)?;
@@ -255,7 +256,7 @@ row_functions! {
 }
 
 /// Takes a block of pixels into the moments of its channels.
-fn block_moments<T: Float>(block: &Block, values: &[T], moments: &mut [Moments]) {
+fn block_moments<T: Float>(block: &SubMatrix, values: &[T], moments: &mut [Moments]) {
     let count = block.rows.len() as f64;
     let [sums] = block.fold([values], &[], Sums);
     let means: Vec<T::Wide> = unwinding::collect(sums.iter().map(|sum| T::Wide::of(sum / count)));
@@ -351,7 +352,7 @@ fn gradient_sums<T: Float>(
         all.1 += part.1;
     };
     if layout.channels_last() {
-        let add = |block: Block, sums: &mut [(f64, f64)]| {
+        let add = |block: SubMatrix, sums: &mut [(f64, f64)]| {
             let means = &means[block.columns.clone()];
             let [plain, along] = block.fold([grad, values], &[means], GradientSums);
             sums.iter_mut().zip(plain.into_iter().zip(along)).for_each(|(all, part)| {

@@ -1,8 +1,8 @@
 //! Sums over the rows of a matrix, and maps of its rows, with numbers of their own for every
 //! column: batches whose channels come last.
 
-use crate::chunks::{for_each_column_block, for_each_run, grain_of};
-use crate::row_loops::{Function, RowFold, fold_columns, map};
+use crate::parallel::chunks::{for_each_column_block, for_each_run, grain_of};
+use crate::rows::loops::{Function, RowFold, fold_columns, map};
 use crate::rows::{Float, Wide};
 use crate::vec::stream;
 use corten_core::{Result, try_vec, unwinding};
@@ -22,13 +22,13 @@ const LINE: usize = 512;
 
 /// The place of a block in a matrix of `cols` columns.
 #[derive(Clone)]
-pub(super) struct Block {
+pub(super) struct SubMatrix {
     pub(super) rows: Range<usize>,
     pub(super) columns: Range<usize>,
     cols: usize,
 }
 
-impl Block {
+impl SubMatrix {
     /// How many rows lie side by side, and are taken as one.
     fn side_by_side(&self) -> usize {
         if self.columns.len() < self.cols { 1 } else { rows_per_line(self.cols) }
@@ -82,7 +82,7 @@ fn rows_per_line(cols: usize) -> usize {
 pub(super) fn over_rows<R: Copy + Default + Send>(
     rows: usize,
     cols: usize,
-    add: impl Fn(Block, &mut [R]) + Sync,
+    add: impl Fn(SubMatrix, &mut [R]) + Sync,
     merge: impl Fn(&mut R, R),
 ) -> Result<Vec<R>> {
     let height = rows.div_ceil(PARTS).next_multiple_of(BLOCK);
@@ -97,7 +97,7 @@ pub(super) fn over_rows<R: Copy + Default + Send>(
         |part, columns, results| {
             for start in (part * height..rows.min((part + 1) * height)).step_by(BLOCK) {
                 let rows = start..rows.min((part + 1) * height).min(start + BLOCK);
-                add(Block { rows, columns: columns.clone(), cols }, results.row(0));
+                add(SubMatrix { rows, columns: columns.clone(), cols }, results.row(0));
             }
             Ok(())
         },

@@ -3,11 +3,13 @@
 use super::super::support::{
     contiguous, contiguous_in, defined, empty, empty_as, expect_dtype, is_shape_only,
 };
-use super::{InputGradient, Moments, if_asked, map_pair, parameter_dtype, tensor_of};
+use super::{InputGradient, MeanRstd, if_asked, map_pair, parameter_dtype, tensor_of};
 use super::{unfilled_gradients, values_of};
-use crate::chunks::{for_each_chunk, for_each_chunk3, grain_of};
-use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, MemoryFormat, Result, ensure, try_collect, try_vec};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk3, grain_of};
+use crate::rows::{Float, Wide};
+use corten_core::{
+    Access, AccessSet, MemoryFormat, Result, ensure, match_dtype, try_collect, try_vec,
+};
 use corten_ops::Tensor;
 
 /// The normalised input, and the mean and inverse standard deviation of every group.
@@ -36,7 +38,7 @@ pub fn native_group_norm(
         let statistics = || empty_as(&sizes, input, dtype);
         return Ok((in_format_of(out, input)?, statistics()?, statistics()?));
     }
-    let (mean, rstd) = match_float!(input.dtype(), "GroupNormKernelImpl", T => {
+    let (mean, rstd) = match_dtype!(input.dtype(), "GroupNormKernelImpl", Float, T => {
         let (weight, bias) = (values_of(weight)?, values_of(bias)?);
         let statistics = {
             let access = AccessSet::acquire(&[(&out, Access::Write), (&values, Access::Read)])?;
@@ -65,7 +67,7 @@ fn forward<T: Float>(
     weight: &Option<Vec<T::Wide>>,
     bias: &Option<Vec<T::Wide>>,
     eps: f64,
-) -> Result<Moments<T>> {
+) -> Result<MeanRstd<T>> {
     let groups = shape.samples * shape.groups;
     let (mut means, mut rstds) = (try_vec(T::Wide::ZERO, groups)?, try_vec(T::Wide::ZERO, groups)?);
     let len = shape.channels_per_group() * shape.plane;
@@ -124,7 +126,7 @@ pub fn native_group_norm_backward(
         return unfilled_gradients(new, |_| empty_as(&[c], input, dtype), output_mask);
     }
     let (grad, values) = (contiguous(grad_out)?, contiguous(input)?);
-    match_float!(input.dtype(), "GroupNormBackwardKernelImpl", T => {
+    match_dtype!(input.dtype(), "GroupNormBackwardKernelImpl", Float, T => {
         let weights: Option<Vec<f64>> = values_of(weight)?;
         let means: Vec<f64> = values_of(Some(mean))?.unwrap_or_default();
         let rstds: Vec<f64> = values_of(Some(rstd))?.unwrap_or_default();

@@ -1,11 +1,11 @@
 //! Layer normalisation: every row by its own mean and variance.
 
 use super::super::support::{contiguous, defined, empty, empty_as, expect_dtype, is_shape_only};
-use super::{Moments, if_asked, parameter_dtype, tensor_of, unfilled_gradients, values_of};
-use crate::chunks::{for_each_chunk, for_each_chunk3, for_each_row_block2, grain_of};
-use crate::row_loops::{fold_columns, map, row_folds, row_functions};
-use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, Dims, Result, ensure, try_vec};
+use super::{MeanRstd, if_asked, parameter_dtype, tensor_of, unfilled_gradients, values_of};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk3, for_each_row_block2, grain_of};
+use crate::rows::loops::{fold_columns, map, row_folds, row_functions};
+use crate::rows::{Float, Wide};
+use corten_core::{Access, AccessSet, Dims, Result, ensure, match_dtype, try_vec};
 use corten_ops::Tensor;
 use corten_ops::parallel::num_threads;
 
@@ -39,7 +39,7 @@ pub fn native_layer_norm(
     if is_shape_only(&out) {
         return Ok((out, empty_as(&sizes, input, dtype)?, empty_as(&sizes, input, dtype)?));
     }
-    match_float!(input.dtype(), "LayerNormKernelImpl", T => {
+    match_dtype!(input.dtype(), "LayerNormKernelImpl", Float, T => {
         // Neutral parameters change nothing; in a sum that is -0.
         let weight = values_of(weight)?.map_or_else(|| try_vec(<T as Float>::Wide::ONE, len), Ok)?;
         let bias = values_of(bias)?.map_or_else(|| try_vec(-<T as Float>::Wide::ZERO, len), Ok)?;
@@ -61,7 +61,7 @@ fn forward<T: Float>(
     weight: &[T::Wide],
     bias: &[T::Wide],
     eps: f64,
-) -> Result<Moments<T>> {
+) -> Result<MeanRstd<T>> {
     let len = weight.len();
     if len == 0 {
         return Ok((try_vec(T::Wide::ZERO, rows)?, try_vec(T::Wide::of(f64::NAN), rows)?));
@@ -123,7 +123,7 @@ pub fn native_layer_norm_backward(
         return unfilled_gradients(|| empty(&input.sizes(), input), parameter, output_mask);
     }
     let (grad, values) = (contiguous(grad_out)?, contiguous(input)?);
-    match_float!(input.dtype(), "LayerNormBackwardKernelImpl", T => {
+    match_dtype!(input.dtype(), "LayerNormBackwardKernelImpl", Float, T => {
         let weights = values_of(weight)?.map_or_else(|| try_vec(<T as Float>::Wide::ONE, len), Ok)?;
         let statistics = Statistics {
             mean: values_of(Some(mean))?.unwrap_or_default(),

@@ -10,13 +10,13 @@ pub use group::{native_group_norm, native_group_norm_backward};
 pub use layer::{native_layer_norm, native_layer_norm_backward};
 
 use super::support::{contiguous, defined, empty_as, is_shape_only};
-use crate::row_loops::{Function, map, row_functions};
-use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result, ensure, try_collect};
+use crate::rows::loops::{Function, map, row_functions};
+use crate::rows::{Float, Wide};
+use corten_core::{Access, AccessSet, DType, Result, ensure, match_dtype, try_collect};
 use corten_ops::Tensor;
 
 /// Means and reciprocal standard deviations.
-type Moments<T> = (Vec<<T as Float>::Wide>, Vec<<T as Float>::Wide>);
+type MeanRstd<T> = (Vec<<T as Float>::Wide>, Vec<<T as Float>::Wide>);
 
 /// The dtype of statistics and parameter gradients: that of the parameters, which may be `f32`
 /// beside half precision inputs, else that of the input.
@@ -53,7 +53,7 @@ fn parameter_dtype(input: &Tensor, parameters: &[Option<&Tensor>]) -> Result<DTy
 fn values_of<W: Wide>(tensor: Option<&Tensor>) -> Result<Option<Vec<W>>> {
     let Some(tensor) = defined(tensor) else { return Ok(None) };
     let tensor = contiguous(tensor)?;
-    match_float!(tensor.dtype(), "norm", T => {
+    match_dtype!(tensor.dtype(), "norm", Float, T => {
         let access = AccessSet::acquire(&[(&tensor, Access::Read)])?;
         let values = access.read::<T>(0)?;
         Ok(Some(try_collect(values.iter().map(|&value| corten_core::cast(value)))?))
@@ -80,7 +80,7 @@ fn tensor_of<W: Wide>(values: &[W], sizes: &[i64], like: &Tensor, dtype: DType) 
     if is_shape_only(&out) {
         return Ok(out);
     }
-    match_float!(dtype, "norm", T => {
+    match_dtype!(dtype, "norm", Float, T => {
         let access = AccessSet::acquire(&[(&out, Access::Write)])?;
         let target = access.write::<T>(0)?;
         for (target, &value) in target.iter_mut().zip(values) {

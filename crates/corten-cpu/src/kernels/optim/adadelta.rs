@@ -23,13 +23,13 @@ pub fn adadelta_step_(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    let step = Step { lr, rho, eps, weight_decay, maximize };
+    let step = AdadeltaStep { lr, rho, eps, weight_decay, maximize };
     let lists = [self_, grads, square_avgs, acc_deltas];
     step_all("adadelta_step", lists, [grad_scale, found_inf], || try_vec(step, self_.len()))
 }
 
 #[derive(Clone, Copy)]
-struct Step {
+struct AdadeltaStep {
     lr: f64,
     rho: f64,
     eps: f64,
@@ -37,7 +37,7 @@ struct Step {
     maximize: bool,
 }
 
-impl Rule<4> for Step {
+impl Rule<4> for AdadeltaStep {
     #[inline(always)]
     fn moved<V: Lanes>(&self, [param, grad, square, moved]: [V; 4]) -> [V; 4] {
         let own = decayed(param, grad, self.weight_decay, self.maximize);

@@ -1,8 +1,8 @@
 //! Adam, and Adam with decoupled weight decay.
 
 use super::{Rule, decayed, mean_square, step_all};
-use crate::expr::Expr;
 use crate::vec::Lanes;
+use crate::vec::expr::Expr;
 use corten_core::{Result, ensure};
 use corten_ops::{Tensor, op};
 
@@ -99,7 +99,7 @@ fn step(
             Runtime,
             "a fused step needs as many counts of steps as parameters"
         );
-        let rule = |step| Ok(Step::new(settings, op::item(step)?.to_f64()));
+        let rule = |step| Ok(AdamStep::new(settings, op::item(step)?.to_f64()));
         steps.iter().map(rule).collect()
     };
     let scaling = [grad_scale, found_inf];
@@ -113,14 +113,14 @@ const NAME: &str = "fused_adam";
 
 /// The numbers of a step.
 #[derive(Clone, Copy)]
-struct Step {
+struct AdamStep {
     settings: Settings,
     /// The corrections of the running means for their start at zero.
     rate: f64,
     root: f64,
 }
 
-impl Step {
+impl AdamStep {
     fn new(settings: Settings, step: f64) -> Self {
         let rate = settings.lr / (1.0 - settings.beta1.powf(step));
         let root = (1.0 - settings.beta2.powf(step)).sqrt();
@@ -158,7 +158,7 @@ impl Step {
     }
 }
 
-impl Rule<4> for Step {
+impl Rule<4> for AdamStep {
     #[inline(always)]
     fn moved<V: Lanes>(&self, [param, grad, mean, square]: [V; 4]) -> [V; 4] {
         let (param, own) = self.decayed(param, grad);
@@ -169,7 +169,7 @@ impl Rule<4> for Step {
 }
 
 /// With the largest squares so far.
-impl Rule<5> for Step {
+impl Rule<5> for AdamStep {
     #[inline(always)]
     fn moved<V: Lanes>(&self, [param, grad, mean, square, largest]: [V; 5]) -> [V; 5] {
         let (param, own) = self.decayed(param, grad);

@@ -10,11 +10,11 @@ pub use adam::{fused_adam_, fused_adamw_};
 pub use sgd::fused_sgd_;
 
 use super::support::{flat, is_shape_only};
-use crate::chunks::{for_each_chunk, grain_of};
-use crate::row_loops::{Job, for_each_vector, load, store};
-use crate::rows::{Wide, match_wide};
-use crate::vec::{Lanes, fetch_ahead};
-use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
+use crate::rows::Wide;
+use crate::rows::loops::{RowKernel, for_each_vector, load, store};
+use crate::vec::{Lanes, prefetch_ahead};
+use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure, match_dtype};
 use corten_ops::{Tensor, op};
 
 /// Elements that one thread updates at a time.
@@ -85,7 +85,7 @@ fn update<const N: usize>(
     }
     let dtype = tensors[0].dtype();
     if !dtype.is_reduced_float() && lie_alike(&tensors) {
-        return match_wide!(dtype, name, T => run::<T, N>(tensors, rule, scale));
+        return match_dtype!(dtype, name, SingleDouble, T => run::<T, N>(tensors, rule, scale));
     }
     let wide = if dtype.is_reduced_float() { DType::Float32 } else { dtype };
     let copy = |tensor: &Tensor| {
@@ -94,7 +94,7 @@ fn update<const N: usize>(
     };
     let copies = tensors.iter().map(|tensor| copy(tensor)).collect::<Result<Vec<_>>>()?;
     let own = std::array::from_fn(|i| &copies[i]);
-    match_wide!(wide, name, T => run::<T, N>(own, rule, scale))?;
+    match_dtype!(wide, name, SingleDouble, T => run::<T, N>(own, rule, scale))?;
     for (i, (tensor, copy)) in tensors.iter().zip(&copies).enumerate() {
         if i != GRAD || scale.is_some() {
             op::copy_(tensor, copy, false)?;
@@ -112,7 +112,7 @@ fn lie_alike(tensors: &[&Tensor]) -> bool {
 }
 
 /// A part of each tensor.
-struct Part<'a, T, const N: usize>([&'a mut [T]; N]);
+struct Chunk<'a, T, const N: usize>([&'a mut [T]; N]);
 
 /// Updates tensors that [lie alike](lie_alike).
 fn run<T: Wide, const N: usize>(
@@ -130,14 +130,14 @@ fn run<T: Wide, const N: usize>(
     let mut parts = Vec::new();
     while !slices[0].is_empty() {
         let length = slices[0].len().min(CHUNK);
-        parts.push(Part(slices.each_mut().map(|slice| {
+        parts.push(Chunk(slices.each_mut().map(|slice| {
             let (now, later) = std::mem::take(slice).split_at_mut(length);
             *slice = later;
             now
         })));
     }
     for_each_chunk(&mut parts, 1, grain_of(CHUNK), |_, parts| {
-        for Part(rows) in parts {
+        for Chunk(rows) in parts {
             T::run(Update { rule, scale, rows: rows.each_mut().map(|row| &mut **row) });
         }
         Ok(())
@@ -152,7 +152,7 @@ struct Update<'a, T, R, const N: usize> {
     rows: [&'a mut [T]; N],
 }
 
-impl<T: Wide, R: Rule<N>, const N: usize> Job<T> for Update<'_, T, R, N> {
+impl<T: Wide, R: Rule<N>, const N: usize> RowKernel<T> for Update<'_, T, R, N> {
     type Out = ();
 
     #[inline(always)]
@@ -177,7 +177,7 @@ fn move_at<T: Wide, V: Lanes<Elem = T>, R: Rule<N>, const N: usize>(
 ) {
     let mut numbers = [V::lit(0.0); N];
     for (number, row) in numbers.iter_mut().zip(&*rows) {
-        fetch_ahead(row.as_ptr().wrapping_add(i));
+        prefetch_ahead(row.as_ptr().wrapping_add(i));
         *number = load(row, i, n);
     }
     if let Some(scale) = scale {

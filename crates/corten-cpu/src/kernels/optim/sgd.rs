@@ -25,7 +25,7 @@ pub fn fused_sgd_(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    let step = Step { weight_decay, momentum, lr, dampening, nesterov, maximize, is_first_step };
+    let step = SgdStep { weight_decay, momentum, lr, dampening, nesterov, maximize, is_first_step };
     let (scaling, rules) = ([grad_scale, found_inf], || try_vec(step, self_.len()));
     match momentum == 0.0 {
         true => step_all(NAME, [self_, grads], scaling, rules),
@@ -36,7 +36,7 @@ pub fn fused_sgd_(
 const NAME: &str = "fused_sgd";
 
 #[derive(Clone, Copy)]
-struct Step {
+struct SgdStep {
     weight_decay: f64,
     momentum: f64,
     lr: f64,
@@ -46,7 +46,7 @@ struct Step {
     is_first_step: bool,
 }
 
-impl Rule<2> for Step {
+impl Rule<2> for SgdStep {
     #[inline(always)]
     fn moved<V: Lanes>(&self, [param, grad]: [V; 2]) -> [V; 2] {
         let own = decayed(param, grad, self.weight_decay, self.maximize);
@@ -54,7 +54,7 @@ impl Rule<2> for Step {
     }
 }
 
-impl Rule<3> for Step {
+impl Rule<3> for SgdStep {
     #[inline(always)]
     fn moved<V: Lanes>(&self, [param, grad, buffer]: [V; 3]) -> [V; 3] {
         let own = decayed(param, grad, self.weight_decay, self.maximize);

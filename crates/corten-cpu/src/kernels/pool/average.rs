@@ -1,14 +1,14 @@
 //! The mean of every window.
 
-use super::super::support::{contiguous_in, empty_in, is_shape_only, match_types};
+use super::super::support::{contiguous_in, empty_in, is_shape_only};
 use super::Shape;
 use super::max::in_memory_order;
 use super::window::Window;
-use crate::chunks::{for_each_chunk, grain_of};
-use crate::row_loops::{Job, Vectorised};
-use crate::rows::{Float, Wide, match_float};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
+use crate::rows::loops::{RowKernel, Vectorised};
+use crate::rows::{Float, Wide};
 use crate::vec::Lanes;
-use corten_core::{Access, AccessSet, DType, Result, unwinding};
+use corten_core::{Access, AccessSet, DType, Result, match_dtype, unwinding};
 use corten_ops::Tensor;
 use std::ops::Range;
 
@@ -56,7 +56,7 @@ pub(super) fn forward(
         integers(&input, &out, shape, divisor)?;
         return Ok(out);
     }
-    match_float!(self_.dtype(), name, T => {
+    match_dtype!(self_.dtype(), name, Float, T => {
         let (input, out) = (in_memory_order(&input, shape)?, in_memory_order(&out, shape)?);
         let access = AccessSet::acquire(&[(&out, Access::Write), (&input, Access::Read)])?;
         let (values, out) = (access.read::<T>(1)?, access.write::<T>(0)?);
@@ -176,7 +176,7 @@ struct RowOfPixels<'a, T: Float> {
     divisor: Divisor,
 }
 
-impl<T: Float> Job<f32> for RowOfPixels<'_, T> {
+impl<T: Float> RowKernel<f32> for RowOfPixels<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -232,11 +232,11 @@ pub(super) fn backward(
     if is_shape_only(&out) {
         return Ok(out);
     }
-    match_types!(self_.dtype(), name, T => {
+    match_dtype!(self_.dtype(), name, Float, T => {
         let (grad, out) = (in_memory_order(&grad, shape)?, in_memory_order(&out, shape)?);
         let access = AccessSet::acquire(&[(&out, Access::Write), (&grad, Access::Read)])?;
         spread(access.write::<T>(0)?, access.read::<T>(1)?, shape, divisor)
-    }, [Float16 corten_core::f16, BFloat16 corten_core::bf16, Float32 f32, Float64 f64,])?;
+    })?;
     Ok(out)
 }
 
@@ -268,7 +268,7 @@ struct Shares<'a, T: Float> {
     width: usize,
 }
 
-impl<T: Float> Job<f32> for Shares<'_, T> {
+impl<T: Float> RowKernel<f32> for Shares<'_, T> {
     type Out = ();
 
     #[inline(always)]

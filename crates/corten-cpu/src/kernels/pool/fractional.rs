@@ -1,12 +1,13 @@
 //! Maxima of windows at random places.
 
 use super::max::{BLOCK, Largest, Ordered};
-use crate::chunks::{for_each_chunk2, grain_of};
-use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only, match_types};
-use crate::row_loops::{Job, Vectorised};
+use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only};
+use crate::parallel::chunks::{for_each_chunk2, grain_of};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{
-    Access, AccessSet, DType, Element, Reader, Result, Writer, cast, ensure, try_collect, try_vec,
+    Access, AccessSet, DType, Element, Reader, Result, Writer, cast, ensure, match_dtype,
+    try_collect, try_vec,
 };
 use corten_ops::Tensor;
 
@@ -186,7 +187,7 @@ fn forward(
         return Ok((out, indices));
     }
     let (dense, samples) = (contiguous(self_)?, contiguous(random_samples)?);
-    match_types!(self_.dtype(), name, T => {
+    match_dtype!(self_.dtype(), name, Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&indices, Access::Write),
             (&dense, Access::Read), (&samples, Access::Read),
@@ -210,9 +211,7 @@ fn forward(
             f32::run(Plane { windows: &windows, values, starts: &starts, taps: &taps, out, places });
             Ok(())
         })
-    }, [
-        Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
-    ])?;
+    })?;
     Ok((out, indices))
 }
 
@@ -226,7 +225,7 @@ struct Plane<'a, T> {
     places: &'a mut [i64],
 }
 
-impl<T: Ordered> Job<f32> for Plane<'_, T> {
+impl<T: Ordered> RowKernel<f32> for Plane<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -276,7 +275,7 @@ fn backward(grad: &Tensor, self_: &Tensor, indices: &Tensor, rank: usize) -> Res
     let lead = sizes.len() - rank;
     let volume = sizes[lead..].iter().product::<i64>() as usize;
     let count = grad.sizes()[lead..].iter().product::<i64>() as usize;
-    match_types!(self_.dtype(), "fractional_max_pool_backward", T => {
+    match_dtype!(self_.dtype(), "fractional_max_pool_backward", Float, T => {
         let (grad, places) = (Reader::<T>::new(&grad)?, Reader::<i64>::new(&indices)?);
         let mut sums = try_vec(0f64, self_.numel() as usize)?;
         for (i, (&grad, &place)) in grad.iter().zip(&*places).enumerate() {
@@ -287,9 +286,7 @@ fn backward(grad: &Tensor, self_: &Tensor, indices: &Tensor, rank: usize) -> Res
         let mut out = Writer::<T>::new(&out)?;
         out.iter_mut().zip(sums).for_each(|(out, sum)| *out = cast(sum));
         Ok(())
-    }, [
-        Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
-    ])?;
+    })?;
     Ok(out)
 }
 

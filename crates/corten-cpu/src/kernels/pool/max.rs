@@ -1,14 +1,15 @@
 //! The largest element of every window and where it lies.
 
-use super::super::support::{contiguous_in, expect_dtype, is_shape_only, match_types};
+use super::super::support::{contiguous_in, expect_dtype, is_shape_only};
 use super::Shape;
 use super::pairs::Pairs;
 use super::window::Window;
-use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
-use crate::row_loops::{Job, Vectorised, compiled};
-use crate::rows::match_float;
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use crate::rows::loops::{RowKernel, Vectorised, compiled};
 use crate::vec::Lanes;
-use corten_core::{Access, AccessSet, DType, Element, Result, bf16, ensure, f16, unwinding};
+use corten_core::{
+    Access, AccessSet, DType, Element, Result, bf16, ensure, f16, match_dtype, unwinding,
+};
 use corten_ops::Tensor;
 use std::ops::Range;
 
@@ -34,15 +35,6 @@ macro_rules! ordered {
 ordered!(u8: u8::MIN, i8: i8::MIN, i16: i16::MIN, i32: i32::MIN, i64: i64::MIN,
     f16: f16::NEG_INFINITY, bf16: bf16::NEG_INFINITY, f32: f32::NEG_INFINITY, f64: f64::NEG_INFINITY);
 
-macro_rules! match_ordered {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        match_types!($dtype, $name, $t => $body, [
-            UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64,
-            Float16 f16, BFloat16 bf16, Float32 f32, Float64 f64,
-        ])
-    };
-}
-
 pub(super) fn forward(
     self_: &Tensor,
     shape: &Shape,
@@ -54,7 +46,7 @@ pub(super) fn forward(
     if is_shape_only(&out) {
         return Ok((out, indices));
     }
-    match_ordered!(self_.dtype(), name, T => {
+    match_dtype!(self_.dtype(), name, Ordered, T => {
         // Channels-last tensors are read through a view in which they are contiguous.
         let [input, out, indices] = [&input, &out, &indices].map(|t| in_memory_order(t, shape));
         let (input, out, indices) = (input?, out?, indices?);
@@ -225,7 +217,7 @@ struct SideBySide<'a, T> {
     scratch: &'a mut Scratch<T>,
 }
 
-impl<T: Ordered> Job<f32> for SideBySide<'_, T> {
+impl<T: Ordered> RowKernel<f32> for SideBySide<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -390,7 +382,7 @@ struct RowOfPixels<'a, T> {
     row: usize,
 }
 
-impl<T: Ordered> Job<f32> for RowOfPixels<'_, T> {
+impl<T: Ordered> RowKernel<f32> for RowOfPixels<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -512,7 +504,7 @@ pub(super) fn backward(
     if is_shape_only(&out) {
         return Ok(out);
     }
-    match_float!(self_.dtype(), name, T => {
+    match_dtype!(self_.dtype(), name, Float, T => {
         let [grad, out, indices] = [&grad, &out, &indices].map(|t| in_memory_order(t, shape));
         let (grad, out, indices) = (grad?, out?, indices?);
         let access = AccessSet::acquire(

@@ -4,8 +4,8 @@
 use super::Shape;
 use super::max::Ordered;
 use super::window::Window;
-use crate::chunks::{for_each_chunk2, grain_of};
-use crate::row_loops::{Job, Vectorised};
+use crate::parallel::chunks::{for_each_chunk2, grain_of};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::Result;
 
@@ -66,7 +66,7 @@ struct OnePlane<'a, T> {
     indices: &'a mut [i64],
 }
 
-impl<T: Ordered> Job<f32> for OnePlane<'_, T> {
+impl<T: Ordered> RowKernel<f32> for OnePlane<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -74,7 +74,7 @@ impl<T: Ordered> Job<f32> for OnePlane<'_, T> {
         match self.pairs.width {
             0..4 => self.rows::<1>(),
             4..8 => self.rows::<4>(),
-            // Places of more windows do not fit a register, and would be handled one by one.
+            // StridedLoads of more windows do not fit a register, and would be handled one by one.
             _ => self.rows::<8>(),
         }
     }

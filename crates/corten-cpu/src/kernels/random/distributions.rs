@@ -3,7 +3,7 @@
 use super::fill::{draws_nothing, fill, fill_with, memory_order, with_generator};
 use super::normal::normal_pair;
 use crate::kernels::support::is_shape_only;
-use crate::row_loops::{compiled, multiply_add};
+use crate::rows::loops::{compiled, multiply_add};
 use corten_core::{
     Access, AccessSet, DType, Element, Generator, GeneratorGuard, Result, Scalar, bail, bf16, cast,
     ensure, f16, match_dtype,

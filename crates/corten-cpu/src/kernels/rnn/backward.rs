@@ -4,10 +4,10 @@ use super::batches::{Steps, for_each_part, states_of};
 use super::{
     Before, Behind, Cell, Element, Grads, Kept, Rows, Shape, Spread, fetch, groups, multiply, parts,
 };
-use crate::chunks::{RunsBlock, for_each_block_of_runs};
 use crate::gemm::{Base, Factors, Mat, MatMut, gemm};
-use crate::row_loops::{Job, for_each_vector, load, store};
-use crate::scratch::with_buffer;
+use crate::parallel::chunks::{RunsBlock, for_each_block_of_runs};
+use crate::parallel::scratch::with_buffer;
+use crate::rows::loops::{RowKernel, for_each_vector, load, store};
 use crate::vec::Lanes;
 use corten_core::{Result, unwinding};
 use corten_ops::parallel::num_threads;
@@ -55,7 +55,7 @@ pub(super) fn run<C: Cell, T: Element>(
     let blocks = by_units(given.weight, C::GATES * hidden, hidden, units);
     let all = Steps::of(&shapes, gates, C::GATES).into_iter();
     let all = all.zip(states_of(&shapes, carried, 1)).zip(Steps::of(&shapes, beside, C::BESIDE));
-    let parts = shapes.iter().zip(all).map(|(shape, ((gates, carried), beside))| Part {
+    let parts = shapes.iter().zip(all).map(|(shape, ((gates, carried), beside))| GradientRows {
         shape,
         gates,
         carried,
@@ -75,14 +75,14 @@ pub(super) fn run<C: Cell, T: Element>(
 }
 
 /// Some rows of the batch, and the gradients of them.
-struct Part<'a, T> {
+struct GradientRows<'a, T> {
     shape: &'a Shape,
     gates: Steps<'a, T>,
     carried: &'a mut [T],
     beside: Steps<'a, T>,
 }
 
-impl<T: Element> Part<'_, T> {
+impl<T: Element> GradientRows<'_, T> {
     fn run<C: Cell>(&mut self, given: &Given<'_, T>, weight: &[T], units: usize) -> Result<()> {
         let shape = self.shape;
         let mut spread = Spread::of([shape.batch, C::GATES * shape.hidden], units);
@@ -170,7 +170,7 @@ struct Cells<'a, 'b, C, T> {
     blocks: &'a mut [RunsBlock<'b, T>; 3],
 }
 
-impl<C: Cell, T: corten_core::Element> Job<T> for Cells<'_, '_, C, T> {
+impl<C: Cell, T: corten_core::Element> RowKernel<T> for Cells<'_, '_, C, T> {
     type Out = ();
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Sequences in parts of the batch.
 
 use super::{Element, Shape};
-use crate::chunks::for_each_chunk;
+use crate::parallel::chunks::for_each_chunk;
 use corten_core::Result;
 use corten_ops::parallel::{in_parallel_region, num_threads};
 

@@ -2,10 +2,10 @@
 
 use super::batches::{Steps, for_each_part, states_of};
 use super::{After, Cell, Element, Gates, Rows, Shape, Spread, fetch, groups, multiply};
-use crate::chunks::{RunsBlock, for_each_block_of_runs, for_each_chunk};
 use crate::gemm::{Base, Mat};
-use crate::row_loops::{Job, for_each_vector, load, store};
-use crate::scratch::with_buffer;
+use crate::parallel::chunks::{RunsBlock, for_each_block_of_runs, for_each_chunk};
+use crate::parallel::scratch::with_buffer;
+use crate::rows::loops::{RowKernel, for_each_vector, load, store};
 use crate::vec::Lanes;
 use corten_core::{Result, try_vec};
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ const UNITS: usize = 16;
 /// Elements whose order is worth a thread.
 const PARALLEL_COPY: usize = 32_768;
 
-/// Places of a row of a block for all that its cells need.
+/// StridedLoads of a row of a block for all that its cells need.
 const PLACES: usize = 4 * UNITS;
 
 /// What a sequence computes.
@@ -55,7 +55,7 @@ pub(super) fn run<C: Cell, T: Element>(
     let kept = Steps::of(&shapes, kept, C::KEPT);
     let cells = states_of(&shapes, cell, 1);
     let steps = outputs.into_iter().zip(cells).zip(kept);
-    let parts = shapes.iter().zip(steps).map(|(shape, ((output, cell), kept))| Part {
+    let parts = shapes.iter().zip(steps).map(|(shape, ((output, cell), kept))| BatchRows {
         shape,
         output,
         cell,
@@ -65,7 +65,7 @@ pub(super) fn run<C: Cell, T: Element>(
 }
 
 /// Some rows of the batch, and what is computed of them.
-struct Part<'a, T> {
+struct BatchRows<'a, T> {
     shape: &'a Shape,
     output: Steps<'a, T>,
     /// The state beside the output, or nothing.
@@ -73,7 +73,7 @@ struct Part<'a, T> {
     kept: Steps<'a, T>,
 }
 
-impl<T: Element> Part<'_, T> {
+impl<T: Element> BatchRows<'_, T> {
     fn run<C: Cell>(&mut self, given: &Given<'_, T>, weight: &Weight<T>) -> Result<()> {
         let shape = self.shape;
         let mut spread = Spread::of([shape.batch, shape.hidden], C::GATES * UNITS);
@@ -182,7 +182,7 @@ struct Cells<'a, 'b, C, T> {
     kind: PhantomData<C>,
 }
 
-impl<C: Cell, T: corten_core::Element> Job<T> for Cells<'_, '_, C, T> {
+impl<C: Cell, T: corten_core::Element> RowKernel<T> for Cells<'_, '_, C, T> {
     type Out = ();
 
     /// In two rounds: a vector that waits for its gates and then for its cell state, two long chains

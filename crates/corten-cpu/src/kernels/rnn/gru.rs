@@ -2,9 +2,8 @@
 
 use super::{After, Before, Behind, Cell, Gates, Grads, Shape, backward, forward, rows};
 use crate::kernels::support::{contiguous, empty, expect_dtype, is_shape_only};
-use crate::rows::match_wide;
 use crate::vec::Lanes;
-use corten_core::{Access, AccessSet, Result, ensure};
+use corten_core::{Access, AccessSet, Result, ensure, match_dtype};
 use corten_ops::{Tensor, op};
 
 /// The gates: reset, update and new.
@@ -105,7 +104,7 @@ pub fn gru_sequence(
         (&w_hh, Access::Read),
         (&bias, Access::Read),
     ])?;
-    match_wide!(gates.dtype(), "gru_sequence", T => {
+    match_dtype!(gates.dtype(), "gru_sequence", SingleDouble, T => {
         let results = forward::Results {
             output: access.write::<T>(0)?,
             cell: &mut [],
@@ -163,7 +162,7 @@ pub fn gru_sequence_backward(
         (&w_hh, Access::Read),
         (&workspace, Access::Read),
     ])?;
-    match_wide!(hx.dtype(), "gru_sequence_backward", T => {
+    match_dtype!(hx.dtype(), "gru_sequence_backward", SingleDouble, T => {
         let results = backward::Results {
             gates: access.write::<T>(0)?,
             output: access.write::<T>(1)?,

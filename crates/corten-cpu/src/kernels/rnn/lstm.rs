@@ -2,9 +2,8 @@
 
 use super::{After, Before, Behind, Cell, Gates, Grads, Shape, backward, forward, rows};
 use crate::kernels::support::{contiguous, empty, expect_dtype, is_shape_only};
-use crate::rows::match_wide;
 use crate::vec::Lanes;
-use corten_core::{Access, AccessSet, Result, ensure};
+use corten_core::{Access, AccessSet, Result, ensure, match_dtype};
 use corten_ops::{Tensor, op};
 
 /// The gates: input, forget, cell and output.
@@ -112,7 +111,7 @@ pub fn lstm_sequence(
         (&cx, Access::Read),
         (&w_hh, Access::Read),
     ])?;
-    match_wide!(gates.dtype(), "lstm_sequence", T => {
+    match_dtype!(gates.dtype(), "lstm_sequence", SingleDouble, T => {
         let results = forward::Results {
             output: access.write::<T>(0)?,
             cell: access.write::<T>(1)?,
@@ -176,7 +175,7 @@ pub fn lstm_sequence_backward(
         (&w_hh, Access::Read),
         (&workspace, Access::Read),
     ])?;
-    match_wide!(hx.dtype(), "lstm_sequence_backward", T => {
+    match_dtype!(hx.dtype(), "lstm_sequence_backward", SingleDouble, T => {
         let results = backward::Results {
             gates: access.write::<T>(0)?,
             output: access.write::<T>(1)?,

@@ -14,10 +14,10 @@ pub use gru::{gru_sequence, gru_sequence_backward};
 pub use lstm::{lstm_sequence, lstm_sequence_backward};
 
 use super::support::expect_dtype;
-use crate::gemm::{Base, CONFLICT, Factor, Mat, MatElement, MatMut, gemm_of_factors};
-use crate::row_loops::Vectorised;
-use crate::scratch::Buffered;
-use crate::vec::{Lanes, fetch_early};
+use crate::gemm::{Base, Factor, L1_ALIAS_STRIDE, Mat, MatElement, MatMut, gemm_of_factors};
+use crate::parallel::scratch::Buffered;
+use crate::rows::loops::Vectorised;
+use crate::vec::{Lanes, prefetch_early};
 use corten_core::{Result, bail, ensure, unwinding};
 use corten_ops::{Tensor, op};
 use std::ops::Range;
@@ -215,8 +215,8 @@ impl<T: Element> Spread<T> {
     /// For products with so many columns.
     fn of([count, width]: [usize; 2], cols: usize) -> Self {
         let conflict = width > 0
-            && (width * size_of::<T>()).is_multiple_of(CONFLICT)
-            && T::copies_rows_in_conflict(cols);
+            && (width * size_of::<T>()).is_multiple_of(L1_ALIAS_STRIDE)
+            && T::packs_aliasing_rows(cols);
         let apart = if conflict { width + SPACE } else { width };
         let copied = if conflict { count * apart } else { 0 };
         Self { width, apart, copies: unwinding::vec(T::default(), copied) }
@@ -257,7 +257,7 @@ fn fetch<T>(from: &[T], [row, runs]: [usize; 2], hidden: usize, units: &Range<us
     for run in row * runs..(row + 1) * runs {
         let start = run * hidden;
         if let Some(part) = from.get(start + units.start..start + units.end) {
-            fetch_early(part.as_ptr().cast(), size_of_val(part));
+            prefetch_early(part.as_ptr().cast(), size_of_val(part));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Ranks and places in one word each, and sorting these by rank without comparing.
 
 use super::rank::Ranked;
-use crate::row_loops::compiled;
+use crate::rows::loops::compiled;
 use corten_core::unwinding;
 
 /// A rank above a place: a word that compares as the pair does.

@@ -1,28 +1,28 @@
 //! Sorting along a dimension, and the elements that sorting would put at some place.
 
-mod few;
 mod keys;
 mod rank;
 mod search;
 mod select;
+mod small_topk;
 mod split;
 mod ties;
 mod unique;
 
-use crate::chunks::{for_each_chunk2, for_each_run, grain_of};
-use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
+use crate::kernels::support::{contiguous, empty, is_shape_only};
+use crate::parallel::chunks::{for_each_chunk2, for_each_run, grain_of};
 use corten_core::{
-    Access, AccessSet, DType, Result, Scalar, ensure, geometry, not_implemented_for, try_collect,
-    unwinding,
+    Access, AccessSet, DType, Result, Scalar, ensure, geometry, match_dtype, not_implemented_for,
+    try_collect, unwinding,
 };
 use corten_ops::composite::support::tensor_type_name;
 use corten_ops::meta::sort as shapes;
 use corten_ops::{Tensor, derived, op};
-use few::few_first_places;
 use keys::{Key, flip_of, keys_of, narrow};
 use rank::{Line, Ranked, first_places};
 pub use search::*;
 use select::{FEW, nth_element, quick_select, sort_few, sort_unstably};
+use small_topk::few_first_places;
 use ties::{Piece, Rooms};
 pub use unique::*;
 
@@ -42,18 +42,6 @@ enum Choose<'a> {
     By(&'a (dyn Fn(&Line, &mut [i64]) + Sync)),
 }
 
-/// Runs the expression with `T` as a type whose values are ordered.
-macro_rules! match_ranked {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        match_types!($dtype, $name, $t => $body, [
-            Bool bool, UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64,
-            UInt16 u16, UInt32 u32, UInt64 u64,
-            Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
-        ])
-    };
-}
-use match_ranked;
-
 /// The places that are chosen from every line of `self_`, and the elements there.
 fn choose_places(
     self_: &Tensor,
@@ -62,7 +50,7 @@ fn choose_places(
     name: &str,
     choose: Choose<'_>,
 ) -> Result<()> {
-    match_ranked!(self_.dtype(), name, T => {
+    match_dtype!(self_.dtype(), name, RealBool, T => {
         if indices.numel() == 0 {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Elements as numbers that are ordered as the elements are.
 
 use super::keys::{Key, flip_of, keys_of, narrow};
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Element, bf16, f16, unwinding};
 
@@ -109,7 +109,7 @@ struct AnyBefore<'a, T, F> {
     before: F,
 }
 
-impl<T: Copy, F: Fn(T) -> bool> Job<f32> for AnyBefore<'_, T, F> {
+impl<T: Copy, F: Fn(T) -> bool> RowKernel<f32> for AnyBefore<'_, T, F> {
     type Out = bool;
 
     #[inline(always)]

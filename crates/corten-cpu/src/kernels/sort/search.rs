@@ -1,23 +1,14 @@
-//! Places in sorted sequences, and membership.
+//! StridedLoads in sorted sequences, and membership.
 
 use super::rank::Ranked;
-use crate::kernels::support::{contiguous, contiguous_opt, empty_as, match_types};
+use crate::kernels::support::{contiguous, contiguous_opt, empty_as};
 use corten_core::{
-    DType, Element, Reader, Result, ResultTypeState, Scalar, Writer, ensure, try_collect,
+    DType, Element, Reader, Result, ResultTypeState, Scalar, Writer, ensure, match_dtype,
+    try_collect,
 };
 use corten_ops::meta::sort as shapes;
 use corten_ops::{Tensor, derived, op};
 use std::sync::atomic::AtomicBool;
-
-/// Runs the expression with `T` as a type that sequences may have.
-macro_rules! match_searched {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        match_types!($dtype, $name, $t => $body, [
-            UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64,
-            Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
-        ])
-    };
-}
 
 /// `searchsorted.Tensor`.
 ///
@@ -85,8 +76,8 @@ fn find_places(
     let (sequence, values) = (contiguous(&cast(sequence)?)?, contiguous(&cast(values)?)?);
     let sorter = contiguous_opt(sorter)?;
     let sorter = sorter.as_ref().map(|sorter| Reader::<i64>::new(sorter)).transpose()?;
-    match_searched!(dtype, "searchsorted_out_cpu", T => {
-        let lines = Lines {
+    match_dtype!(dtype, "searchsorted_out_cpu", Ordered, T => {
+        let lines = SortedRows {
             length: sequence.sizes().last().map_or(1, |&size| size as usize),
             per_line: match sequence.dim() {
                 1 => values.numel() as usize,
@@ -110,13 +101,13 @@ fn fill<T: Element>(out: &Tensor, value: impl Fn(usize) -> T) -> Result<()> {
 }
 
 /// How sequences and values lie: `per_line` values belong to each sequence.
-struct Lines {
+struct SortedRows {
     length: usize,
     per_line: usize,
     right: bool,
 }
 
-impl Lines {
+impl SortedRows {
     /// The place of value `i` in its sequence.
     fn place<T: PartialOrd + Copy>(
         &self,
@@ -273,7 +264,7 @@ pub fn isin(
             false => op::eq_tensor_out(&elements, &test, &out),
         };
     }
-    match_searched!(dtype, "isin_default_cpu", T => {
+    match_dtype!(dtype, "isin_default_cpu", Ordered, T => {
         let (elements, tests) = (Reader::<T>::new(&elements)?, Reader::<T>::new(&tests)?);
         // No NaN equals another.
         let mut known: Vec<u64> = try_collect(tests.iter().map(|test| test.rank()))?;

@@ -2,7 +2,7 @@
 //!
 //! Elements are compared many at a time, as no processor foresees how a comparison with a pivot ends.
 
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 
 /// Puts the median of three items in front, splits the others around it, and returns where; `before`
@@ -30,7 +30,7 @@ struct Split<'a, T, F> {
     before: F,
 }
 
-impl<T: Copy, F: Fn(T, T) -> bool> Job<f32> for Split<'_, T, F> {
+impl<T: Copy, F: Fn(T, T) -> bool> RowKernel<f32> for Split<'_, T, F> {
     type Out = usize;
 
     #[inline(always)]

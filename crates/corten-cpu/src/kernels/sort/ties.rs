@@ -78,7 +78,7 @@ impl<'a, T, K: Key> Piece<'a, T, K> {
 pub(super) struct Rooms<K> {
     order: Vec<K>,
     other: Vec<K>,
-    walk: Walk,
+    walk: TieOrder,
 }
 
 impl<K: Key> Rooms<K> {
@@ -106,7 +106,7 @@ impl<K: Key> Rooms<K> {
 
 /// A sorted piece, whose equal elements are brought into the order in which the algorithm leaves them.
 #[derive(Default)]
-struct Walk {
+struct TieOrder {
     /// The elements as the algorithm has ordered them so far: where the first equal one stands in the
     /// sorted piece, and the place, in a word each.
     items: Vec<u32>,
@@ -118,7 +118,7 @@ struct Walk {
     places: Vec<u16>,
 }
 
-impl Walk {
+impl TieOrder {
     fn order_ties<K: Key>(&mut self, sorted: &mut [K], depth: u32) {
         self.start(sorted);
         let mut items = std::mem::take(&mut self.items);

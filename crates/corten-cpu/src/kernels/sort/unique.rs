@@ -1,13 +1,13 @@
 //! Different elements and slices.
 
 use super::keys::{Key, keys_of, narrow, sort_stably};
-use super::match_ranked;
 use super::rank::Ranked;
 use super::select::{FEW, sort_few};
-use crate::kernels::support::{contiguous, empty_as, match_types};
-use crate::row_loops::compiled;
+use crate::kernels::support::{contiguous, empty_as};
+use crate::rows::loops::compiled;
 use corten_core::{
-    DType, Reader, Result, Writer, ensure, err, geometry, try_collect, try_vec, unwinding,
+    DType, Reader, Result, Writer, ensure, err, geometry, match_dtype, try_collect, try_vec,
+    unwinding,
 };
 use corten_ops::{Tensor, op};
 
@@ -77,7 +77,7 @@ fn elements(
         let absent = empty_as(&[0], &flat, DType::Int64)?;
         return Ok((different(&flat, name)?, absent.clone(), absent));
     }
-    let runs = match_ranked!(self_.dtype(), name, T => {
+    let runs = match_dtype!(self_.dtype(), name, RealBool, T => {
         let line = Reader::<T>::new(&flat)?;
         Ok(match narrow::<T>(line.len()) {
             true => runs_of_equals::<T, u64>(&line),
@@ -109,7 +109,7 @@ fn runs_of_equals<T: Ranked, K: Key>(line: &[T]) -> Runs {
 
 /// The different elements of a vector, of equal ones the first.
 fn different(flat: &Tensor, name: &str) -> Result<Tensor> {
-    match_ranked!(flat.dtype(), name, T => {
+    match_dtype!(flat.dtype(), name, RealBool, T => {
         let line = Reader::<T>::new(flat)?;
         let found = match narrow::<T>(line.len()) {
             true => different_elements::<T, u64>(&line),
@@ -173,7 +173,7 @@ fn runs_of_elements(
     counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let flat = contiguous(&op::reshape(self_, &[-1])?)?;
-    match_ranked!(self_.dtype(), "unique_consecutive_cpu", T => {
+    match_dtype!(self_.dtype(), "unique_consecutive_cpu", RealBool, T => {
         let items = Reader::<T>::new(&flat)?;
         // Neither is NaN equal to itself, nor need zeros of either sign have the same bits.
         let starts = |i: usize| i == 0 || items[i] != items[i - 1];
@@ -272,7 +272,7 @@ fn slices(
     );
     let moved = contiguous(&op::movedim_int(self_, axis as i64, 0)?)?;
     let count = sizes[axis] as usize;
-    let runs = match_ranked!(self_.dtype(), "unique_dim", T => {
+    let runs = match_dtype!(self_.dtype(), "unique_dim", RealBool, T => {
         let ranks: Vec<u64> = try_collect(Reader::<T>::new(&moved)?.iter().map(|x| x.rank()))?;
         let length = ranks.len() / count;
         let row = |i: usize| &ranks[i * length..][..length];
@@ -305,9 +305,7 @@ fn before(a: &[u64], b: &[u64], nan: Option<u64>) -> bool {
 /// `NotImplemented` for dtypes other than integers; `OutOfMemory` for a large number.
 pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     ensure!(minlength >= 0, Runtime, "minlength should be >= 0");
-    match_types!(self_.dtype(), "bincount_cpu", T => Ok(size_of::<T>()), [
-        UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64,
-    ])?;
+    match_dtype!(self_.dtype(), "bincount_cpu", Counts, T => Ok(size_of::<T>()))?;
     if self_.dim() == 1 && self_.numel() == 0 {
         return Tensor::from_vec(try_vec(0i64, length_of(minlength)?)?, &[minlength]);
     }

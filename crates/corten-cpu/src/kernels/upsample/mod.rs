@@ -2,10 +2,10 @@
 
 mod taps;
 
-use crate::chunks::{for_each_chunk, for_each_run, grain_of};
-use crate::kernels::support::{contiguous, match_types};
-use crate::row_loops::{Job, Vectorised};
-use crate::tiles::turn_matrix;
+use crate::copy::transpose::turn_matrix;
+use crate::kernels::support::contiguous;
+use crate::parallel::chunks::{for_each_chunk, for_each_run, grain_of};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{DType, Element, MemoryFormat, Reader, Result, Writer, try_collect, try_vec};
 use corten_ops::meta::upsample as shapes;
@@ -35,11 +35,32 @@ impl Plan<'_> {
 macro_rules! match_resampled {
     ($dtype:expr, $name:expr, $t:ident $between:ident => $body:expr) => {
         match $dtype {
-            DType::Float64 => { type $between = f64; match_types!($dtype, $name, $t => $body, [Float64 f64,]) }
-            DType::UInt8 => { type $between = u8; match_types!($dtype, $name, $t => $body, [UInt8 u8,]) }
-            _ => { type $between = f32; match_types!($dtype, $name, $t => $body, [
-                Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32,
-            ]) }
+            DType::Float64 => {
+                type $t = f64;
+                type $between = f64;
+                $body
+            }
+            DType::UInt8 => {
+                type $t = u8;
+                type $between = u8;
+                $body
+            }
+            DType::Float16 => {
+                type $t = ::corten_core::f16;
+                type $between = f32;
+                $body
+            }
+            DType::BFloat16 => {
+                type $t = ::corten_core::bf16;
+                type $between = f32;
+                $body
+            }
+            DType::Float32 => {
+                type $t = f32;
+                type $between = f32;
+                $body
+            }
+            other => Err(::corten_core::not_implemented_for($name, other)),
         }
     };
 }
@@ -251,7 +272,7 @@ struct Pass<'a, D: Between> {
     shape: PassShape,
 }
 
-impl<D: Between> Job<f32> for Pass<'_, D> {
+impl<D: Between> RowKernel<f32> for Pass<'_, D> {
     type Out = ();
 
     #[inline(always)]

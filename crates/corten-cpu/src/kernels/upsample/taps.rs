@@ -141,7 +141,7 @@ impl Taps {
         unwinding::collect(self.weights.iter().map(|&weight| cast(weight)))
     }
 
-    /// Places and weights for every point of the result; `weights` are those of [`Self::weights`].
+    /// StridedLoads and weights for every point of the result; `weights` are those of [`Self::weights`].
     #[inline(always)]
     pub(super) fn of_points<'a, S: Copy>(
         &'a self,

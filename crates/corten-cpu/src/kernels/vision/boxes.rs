@@ -2,8 +2,8 @@
 
 use super::region::Real;
 use crate::kernels::support::{contiguous, empty_as};
-use crate::rows::{Float, match_float};
-use corten_core::{DType, Reader, Result, Writer, ensure, try_collect, try_vec};
+use crate::rows::Float;
+use corten_core::{DType, Reader, Result, Writer, ensure, match_dtype, try_collect, try_vec};
 use corten_ops::Tensor;
 use std::cmp::Ordering;
 
@@ -17,7 +17,7 @@ pub fn nms(dets: &Tensor, scores: &Tensor, iou_threshold: f64) -> Result<Tensor>
         return empty_as(&[0], dets, DType::Int64);
     }
     let (dets, scores) = (contiguous(dets)?, contiguous(scores)?);
-    let kept = match_float!(dets.dtype(), "nms_kernel", T => {
+    let kept = match_dtype!(dets.dtype(), "nms_kernel", Float, T => {
         let (boxes, scores) = (Reader::<T>::new(&dets)?, Reader::<T>::new(&scores)?);
         keep::<T>(&boxes, &scores, iou_threshold)
     })?;

@@ -1,6 +1,6 @@
 //! Bins that have channels of their own: which one each bin is of.
 
-use super::region::Sizes;
+use super::region::RegionShape;
 use crate::kernels::support::contiguous;
 use corten_core::{DType, Reader, Result, ensure};
 use corten_ops::Tensor;
@@ -15,7 +15,7 @@ pub(super) fn write_channels(channels: &mut [i32]) {
 ///
 /// # Errors
 /// `Runtime` for others.
-pub(super) fn check_channels(mapping: &Tensor, grad: &Tensor, sizes: &Sizes) -> Result<()> {
+pub(super) fn check_channels(mapping: &Tensor, grad: &Tensor, sizes: &RegionShape) -> Result<()> {
     ensure!(
         mapping.sizes() == grad.sizes() && mapping.dtype() == DType::Int32,
         Runtime,

@@ -1,10 +1,11 @@
 //! Convolutions whose taps are moved by offsets.
 
 use super::region::Real;
-use crate::chunks::{for_each_chunk, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only};
-use crate::rows::match_wide;
-use corten_core::{Access, AccessSet, DType, MemoryFormat, Reader, Result, ensure, try_vec};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
+use corten_core::{
+    Access, AccessSet, DType, MemoryFormat, Reader, Result, ensure, match_dtype, try_vec,
+};
 use corten_ops::{Tensor, op};
 
 /// The sizes and settings of a call.
@@ -381,7 +382,7 @@ pub fn deform_conv2d(
     if is_shape_only(&operands.input) {
         return empty(&shape, &operands.input);
     }
-    let out = match_wide!(wide(dtype), "deformable_im2col", T => {
+    let out = match_dtype!(wide(dtype), "deformable_im2col", SingleDouble, T => {
         forward::<T>(&operands.dense(wide(dtype))?, &geometry, &shape)
     })?;
     as_dtype(&out, dtype)

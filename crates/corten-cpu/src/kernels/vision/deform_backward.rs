@@ -2,10 +2,9 @@
 
 use super::deform::{Geometry, Operands, Sample, as_dtype, fill_columns, image_as, samples, wide};
 use super::region::Real;
-use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only};
-use crate::rows::match_wide;
-use corten_core::{Access, AccessSet, Reader, Result, Scalar, ensure, try_vec};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use corten_core::{Access, AccessSet, Reader, Result, Scalar, ensure, match_dtype, try_vec};
 use corten_ops::{Tensor, op};
 
 /// The gradients of input, weight, offset, mask and bias.
@@ -58,7 +57,7 @@ pub fn deform_conv2d_backward(
         ));
     }
     let grad = contiguous(&as_dtype(grad, wide(dtype))?)?;
-    let (a, b, c, d, e) = match_wide!(wide(dtype), "deformable_col2im", T => {
+    let (a, b, c, d, e) = match_dtype!(wide(dtype), "deformable_col2im", SingleDouble, T => {
         backward::<T>(&grad, &operands.dense(wide(dtype))?, &geometry)
     })?;
     let mask_dtype = operands.mask.dtype();

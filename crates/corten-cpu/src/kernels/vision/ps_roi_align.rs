@@ -1,11 +1,13 @@
 //! Means of regions from values between pixels, each bin in channels of its own.
 
 use super::channels::{check_channels, write_channels};
-use super::region::{Bins, Real, Region, Shares, Sizes, Taps, check_ratio, mean, regions, spread};
-use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use super::region::{
+    Bins, Real, Region, RegionShape, Shares, Taps, check_ratio, mean, regions, spread,
+};
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only};
-use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result, try_collect};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use crate::rows::{Float, Wide};
+use corten_core::{Access, AccessSet, DType, Result, match_dtype, try_collect};
 use corten_ops::Tensor;
 
 /// The pixels of a region's bins, and the number of samples in each.
@@ -16,7 +18,7 @@ struct Grid<C> {
 }
 
 impl<C: Real> Grid<C> {
-    fn of(region: &Region<C>, sizes: &Sizes, scale: f64, ratio: i64) -> Result<Self> {
+    fn of(region: &Region<C>, sizes: &RegionShape, scale: f64, ratio: i64) -> Result<Self> {
         let (scale, half) = (C::of(scale), C::of(0.5));
         let [x1, y1, x2, y2] = region.corners.map(|corner| corner * scale - half);
         let rows = Bins::of(y1, y2 - y1, sizes.bins[0], ratio);
@@ -28,7 +30,7 @@ impl<C: Real> Grid<C> {
     }
 
     #[inline(always)]
-    fn bin(&self, bin: usize, sizes: &Sizes) -> (Shares<'_, C>, Shares<'_, C>) {
+    fn bin(&self, bin: usize, sizes: &RegionShape) -> (Shares<'_, C>, Shares<'_, C>) {
         (self.rows.bin(bin / sizes.bins[1]), self.columns.bin(bin % sizes.bins[1]))
     }
 }
@@ -46,7 +48,7 @@ pub fn ps_roi_align(
     sampling_ratio: i64,
 ) -> Result<(Tensor, Tensor)> {
     let name = "ps_roi_align";
-    let sizes = Sizes::of(input, rois, [pooled_height, pooled_width], name)?;
+    let sizes = RegionShape::of(input, rois, [pooled_height, pooled_width], name)?;
     check_ratio(sampling_ratio, name)?;
     let channels = sizes.channels_out()?;
     let shape = [rois.sizes()[0], channels as i64, pooled_height, pooled_width];
@@ -55,7 +57,7 @@ pub fn ps_roi_align(
         return Ok((out, places));
     }
     let (input, rois) = (contiguous(input)?, contiguous(rois)?);
-    match_float!(input.dtype(), "ps_roi_align_forward_kernel", T => {
+    match_dtype!(input.dtype(), "ps_roi_align_forward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&places, Access::Write),
             (&input, Access::Read), (&rois, Access::Read),
@@ -74,7 +76,7 @@ fn forward<T: Float>(
     input: &[T],
     (out, places): (&mut [T], &mut [i32]),
     regions: &[Region<T::Wide>],
-    sizes: &Sizes,
+    sizes: &RegionShape,
     grid: impl Fn(&Region<T::Wide>) -> Result<Grid<T::Wide>> + Sync,
 ) -> Result<()>
 where
@@ -114,7 +116,7 @@ pub fn ps_roi_align_backward(
     let (name, pooled) = ("_ps_roi_align_backward", [pooled_height, pooled_width]);
     let shape = [batch_size, channels, height, width];
     let per = pooled_height.saturating_mul(pooled_width);
-    let sizes = Sizes::of_gradient(grad, rois, shape, pooled, per, name)?;
+    let sizes = RegionShape::of_gradient(grad, rois, shape, pooled, per, name)?;
     check_ratio(sampling_ratio, name)?;
     sizes.channels_out()?;
     let out = empty(&sizes.shape(), grad)?;
@@ -123,7 +125,7 @@ pub fn ps_roi_align_backward(
     }
     check_channels(channel_mapping, grad, &sizes)?;
     let (grad, rois) = (contiguous(grad)?, contiguous(rois)?);
-    match_float!(grad.dtype(), "ps_roi_align_backward_kernel", T => {
+    match_dtype!(grad.dtype(), "ps_roi_align_backward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&grad, Access::Read), (&rois, Access::Read),
         ])?;
@@ -142,7 +144,7 @@ fn backward<T: Float>(
     out: &mut [T],
     regions: &[Region<T::Wide>],
     grids: &[Grid<T::Wide>],
-    sizes: &Sizes,
+    sizes: &RegionShape,
 ) -> Result<()>
 where
     T::Wide: Real,

@@ -1,11 +1,11 @@
 //! Means of regions, each bin in channels of its own.
 
 use super::channels::{check_channels, write_channels};
-use super::region::{Real, Region, Sizes, regions};
-use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use super::region::{Real, Region, RegionShape, regions};
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only};
-use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use crate::rows::{Float, Wide};
+use corten_core::{Access, AccessSet, DType, Result, match_dtype};
 use corten_ops::Tensor;
 use std::ops::Range;
 
@@ -39,7 +39,7 @@ impl<C: Real> Edges<C> {
 fn bin_of<C: Real>(
     region: &Region<C>,
     bin: usize,
-    sizes: &Sizes,
+    sizes: &RegionShape,
     scale: C,
 ) -> (Range<usize>, Range<usize>) {
     let [x1, y1, x2, y2] = region.corners;
@@ -60,7 +60,7 @@ pub fn ps_roi_pool(
     pooled_width: i64,
 ) -> Result<(Tensor, Tensor)> {
     let name = "ps_roi_pool";
-    let sizes = Sizes::of(input, rois, [pooled_height, pooled_width], name)?;
+    let sizes = RegionShape::of(input, rois, [pooled_height, pooled_width], name)?;
     let channels = sizes.channels_out()?;
     let shape = [rois.sizes()[0], channels as i64, pooled_height, pooled_width];
     let (out, places) = (empty(&shape, input)?, empty_as(&shape, input, DType::Int32)?);
@@ -68,7 +68,7 @@ pub fn ps_roi_pool(
         return Ok((out, places));
     }
     let (input, rois) = (contiguous(input)?, contiguous(rois)?);
-    match_float!(input.dtype(), "ps_roi_pool_forward_kernel", T => {
+    match_dtype!(input.dtype(), "ps_roi_pool_forward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&places, Access::Write),
             (&input, Access::Read), (&rois, Access::Read),
@@ -84,7 +84,7 @@ fn forward<T: Float>(
     input: &[T],
     (out, places): (&mut [T], &mut [i32]),
     regions: &[Region<T::Wide>],
-    sizes: &Sizes,
+    sizes: &RegionShape,
     scale: f64,
 ) -> Result<()>
 where
@@ -130,7 +130,7 @@ pub fn ps_roi_pool_backward(
     let (name, pooled) = ("_ps_roi_pool_backward", [pooled_height, pooled_width]);
     let shape = [batch_size, channels, height, width];
     let per = pooled_height.saturating_mul(pooled_width);
-    let sizes = Sizes::of_gradient(grad, rois, shape, pooled, per, name)?;
+    let sizes = RegionShape::of_gradient(grad, rois, shape, pooled, per, name)?;
     sizes.channels_out()?;
     let out = empty(&sizes.shape(), grad)?;
     if is_shape_only(&out) {
@@ -138,7 +138,7 @@ pub fn ps_roi_pool_backward(
     }
     check_channels(channel_mapping, grad, &sizes)?;
     let (grad, rois) = (contiguous(grad)?, contiguous(rois)?);
-    match_float!(grad.dtype(), "ps_roi_pool_backward_kernel", T => {
+    match_dtype!(grad.dtype(), "ps_roi_pool_backward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&grad, Access::Read), (&rois, Access::Read),
         ])?;
@@ -153,7 +153,7 @@ fn backward<T: Float>(
     grad: &[T],
     out: &mut [T],
     regions: &[Region<T::Wide>],
-    sizes: &Sizes,
+    sizes: &RegionShape,
     scale: f64,
 ) -> Result<()>
 where

@@ -80,7 +80,7 @@ pub(super) fn regions<T: Float>(
 
 /// The sizes of a call on regions.
 #[derive(Clone, Copy)]
-pub(super) struct Sizes {
+pub(super) struct RegionShape {
     pub(super) images: usize,
     pub(super) channels: usize,
     pub(super) height: usize,
@@ -89,7 +89,7 @@ pub(super) struct Sizes {
     pub(super) bins: [usize; 2],
 }
 
-impl Sizes {
+impl RegionShape {
     /// The sizes of a forward call.
     ///
     /// # Errors

@@ -1,10 +1,12 @@
 //! Means of regions, from values between pixels.
 
-use super::region::{Bins, Real, Region, Shares, Sizes, Taps, check_ratio, mean, regions, spread};
-use crate::chunks::{for_each_chunk, for_each_run, grain_of};
+use super::region::{
+    Bins, Real, Region, RegionShape, Shares, Taps, check_ratio, mean, regions, spread,
+};
 use crate::kernels::support::{contiguous, empty, is_shape_only};
-use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, Result, try_collect};
+use crate::parallel::chunks::{for_each_chunk, for_each_run, grain_of};
+use crate::rows::{Float, Wide};
+use corten_core::{Access, AccessSet, Result, match_dtype, try_collect};
 use corten_ops::Tensor;
 
 /// What a call says beside its tensors.
@@ -29,7 +31,7 @@ struct Grid<C> {
 }
 
 impl<C: Real> Grid<C> {
-    fn of(region: &Region<C>, sizes: &Sizes, settings: &Settings) -> Result<Self> {
+    fn of(region: &Region<C>, sizes: &RegionShape, settings: &Settings) -> Result<Self> {
         let (scale, half) = (C::of(settings.scale), C::of(0.5));
         let offset = if settings.aligned { half } else { C::ZERO };
         let [x1, y1, x2, y2] = region.corners.map(|corner| corner * scale - offset);
@@ -60,7 +62,7 @@ pub fn roi_align(
     aligned: bool,
 ) -> Result<Tensor> {
     let name = "roi_align";
-    let sizes = Sizes::of(input, rois, [pooled_height, pooled_width], name)?;
+    let sizes = RegionShape::of(input, rois, [pooled_height, pooled_width], name)?;
     let settings = Settings::of(spatial_scale, sampling_ratio, aligned, name)?;
     let shape = [rois.sizes()[0], sizes.channels as i64, pooled_height, pooled_width];
     let out = empty(&shape, input)?;
@@ -68,7 +70,7 @@ pub fn roi_align(
         return Ok(out);
     }
     let (input, rois) = (contiguous(input)?, contiguous(rois)?);
-    match_float!(input.dtype(), "roi_align_forward_kernel", T => {
+    match_dtype!(input.dtype(), "roi_align_forward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&input, Access::Read), (&rois, Access::Read),
         ])?;
@@ -82,7 +84,7 @@ fn forward<T: Float>(
     input: &[T],
     out: &mut [T],
     regions: &[Region<T::Wide>],
-    sizes: &Sizes,
+    sizes: &RegionShape,
     settings: &Settings,
 ) -> Result<()>
 where
@@ -114,7 +116,7 @@ where
 fn bins_at<'a, C: Real>(
     grid: &'a Grid<C>,
     bin: usize,
-    sizes: &Sizes,
+    sizes: &RegionShape,
 ) -> (Shares<'a, C>, Shares<'a, C>) {
     (grid.rows.bin(bin / sizes.bins[1]), grid.columns.bin(bin % sizes.bins[1]))
 }
@@ -138,14 +140,14 @@ pub fn roi_align_backward(
 ) -> Result<Tensor> {
     let (name, pooled) = ("_roi_align_backward", [pooled_height, pooled_width]);
     let shape = [batch_size, channels, height, width];
-    let sizes = Sizes::of_gradient(grad, rois, shape, pooled, 1, name)?;
+    let sizes = RegionShape::of_gradient(grad, rois, shape, pooled, 1, name)?;
     let settings = Settings::of(spatial_scale, sampling_ratio, aligned, name)?;
     let out = empty(&sizes.shape(), grad)?;
     if is_shape_only(&out) || (out.numel() == 0 && grad.dtype().is_floating_point()) {
         return Ok(out);
     }
     let (grad, rois) = (contiguous(grad)?, contiguous(rois)?);
-    match_float!(grad.dtype(), "roi_align_backward_kernel", T => {
+    match_dtype!(grad.dtype(), "roi_align_backward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&grad, Access::Read), (&rois, Access::Read),
         ])?;
@@ -159,7 +161,7 @@ fn backward<T: Float>(
     grad: &[T],
     out: &mut [T],
     regions: &[Region<T::Wide>],
-    sizes: &Sizes,
+    sizes: &RegionShape,
     settings: &Settings,
 ) -> Result<()>
 where

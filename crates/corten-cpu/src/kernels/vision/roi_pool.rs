@@ -1,10 +1,10 @@
 //! Maxima of regions.
 
-use super::region::{Real, Region, Sizes, regions};
-use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use super::region::{Real, Region, RegionShape, regions};
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only};
-use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result, ensure};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use crate::rows::{Float, Wide};
+use corten_core::{Access, AccessSet, DType, Result, ensure, match_dtype};
 use corten_ops::Tensor;
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub fn roi_pool(
     pooled_width: i64,
 ) -> Result<(Tensor, Tensor)> {
     let name = "roi_pool";
-    let sizes = Sizes::of(input, rois, [pooled_height, pooled_width], name)?;
+    let sizes = RegionShape::of(input, rois, [pooled_height, pooled_width], name)?;
     ensure!(
         sizes.plane() <= i32::MAX as usize,
         Runtime,
@@ -34,7 +34,7 @@ pub fn roi_pool(
         return Ok((out, places));
     }
     let (input, rois) = (contiguous(input)?, contiguous(rois)?);
-    match_float!(input.dtype(), "roi_pool_forward_kernel", T => {
+    match_dtype!(input.dtype(), "roi_pool_forward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&places, Access::Write),
             (&input, Access::Read), (&rois, Access::Read),
@@ -76,7 +76,7 @@ fn forward<T: Float>(
     input: &[T],
     (out, places): (&mut [T], &mut [i32]),
     regions: &[Region<T::Wide>],
-    sizes: &Sizes,
+    sizes: &RegionShape,
     scale: f64,
 ) -> Result<()>
 where
@@ -140,7 +140,7 @@ pub fn roi_pool_backward(
 ) -> Result<Tensor> {
     let (name, pooled) = ("_roi_pool_backward", [pooled_height, pooled_width]);
     let shape = [batch_size, channels, height, width];
-    let sizes = Sizes::of_gradient(grad, rois, shape, pooled, 1, name)?;
+    let sizes = RegionShape::of_gradient(grad, rois, shape, pooled, 1, name)?;
     ensure!(
         argmax.sizes() == grad.sizes() && argmax.dtype() == DType::Int32,
         Runtime,
@@ -151,7 +151,7 @@ pub fn roi_pool_backward(
         return Ok(out);
     }
     let (grad, rois, argmax) = (contiguous(grad)?, contiguous(rois)?, contiguous(argmax)?);
-    match_float!(grad.dtype(), "roi_pool_backward_kernel", T => {
+    match_dtype!(grad.dtype(), "roi_pool_backward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&grad, Access::Read), (&rois, Access::Read),
             (&argmax, Access::Read),
@@ -170,7 +170,7 @@ fn backward<T: Float>(
     places: &[i32],
     out: &mut [T],
     regions: &[Region<T::Wide>],
-    sizes: &Sizes,
+    sizes: &RegionShape,
 ) -> Result<()>
 where
     T::Wide: Real,

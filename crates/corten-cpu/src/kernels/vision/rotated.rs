@@ -1,9 +1,9 @@
 //! How much rotated boxes overlap.
 
-use crate::chunks::{for_each_chunk, grain_of};
 use crate::kernels::support::{contiguous, empty_as, is_shape_only};
-use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result, ensure, unwinding};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
+use crate::rows::{Float, Wide};
+use corten_core::{Access, AccessSet, DType, Result, ensure, match_dtype, unwinding};
 use corten_ops::Tensor;
 
 /// The intersection over union of every two boxes, in single precision.
@@ -34,7 +34,7 @@ pub fn box_iou_rotated(boxes1: &Tensor, boxes2: &Tensor) -> Result<Tensor> {
         return Ok(out);
     }
     let (first, second) = (contiguous(boxes1)?, contiguous(boxes2)?);
-    match_float!(boxes1.dtype(), "box_iou_rotated_cpu", T => {
+    match_dtype!(boxes1.dtype(), "box_iou_rotated_cpu", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&first, Access::Read), (&second, Access::Read),
         ])?;

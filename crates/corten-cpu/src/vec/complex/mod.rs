@@ -15,7 +15,7 @@ mod quotient;
 
 use super::lanes::{Lanes, no_bits};
 use super::scalar::one_lane;
-use crate::expr::Expr;
+use crate::vec::expr::Expr;
 use corten_core::Complex;
 use exponential::{cosh, exp, exp2, expm1, sigmoid, sin, sinh, tanh};
 pub(crate) use inverse::log_add_exp;

@@ -104,7 +104,7 @@ fn step(from: DType, to: DType) -> Option<Convert> {
 
 /// The wide type that `cast` takes a dtype's values through.
 #[derive(Clone, Copy)]
-enum Kind {
+enum WideType {
     Int,
     UInt,
     Single,
@@ -113,7 +113,7 @@ enum Kind {
     ComplexDouble,
 }
 
-impl Kind {
+impl WideType {
     fn dtype(self) -> DType {
         match self {
             Self::Int => i64::DTYPE,
@@ -126,14 +126,14 @@ impl Kind {
     }
 }
 
-fn kind(dtype: DType) -> Kind {
+fn kind(dtype: DType) -> WideType {
     match (dtype.is_complex(), dtype.is_floating_point(), dtype.itemsize()) {
-        (true, _, 16) => Kind::ComplexDouble,
-        (true, ..) => Kind::ComplexSingle,
-        (_, true, 8) => Kind::Double,
-        (_, true, _) => Kind::Single,
-        _ if dtype == u64::DTYPE => Kind::UInt,
-        _ => Kind::Int,
+        (true, _, 16) => WideType::ComplexDouble,
+        (true, ..) => WideType::ComplexSingle,
+        (_, true, 8) => WideType::Double,
+        (_, true, _) => WideType::Single,
+        _ if dtype == u64::DTYPE => WideType::UInt,
+        _ => WideType::Int,
     }
 }
 
@@ -256,14 +256,14 @@ fn widening(from: DType) -> Convert {
 }
 
 /// From a wide type to a dtype.
-fn narrowing(from: Kind, to: DType) -> Convert {
+fn narrowing(from: WideType, to: DType) -> Convert {
     match from {
-        Kind::Int => narrowing_of::<i64>(to),
-        Kind::UInt => narrowing_of::<u64>(to),
-        Kind::Single => narrowing_of::<f32>(to),
-        Kind::Double => narrowing_of::<f64>(to),
-        Kind::ComplexSingle => narrowing_of::<Complex<f32>>(to),
-        Kind::ComplexDouble => narrowing_of::<Complex<f64>>(to),
+        WideType::Int => narrowing_of::<i64>(to),
+        WideType::UInt => narrowing_of::<u64>(to),
+        WideType::Single => narrowing_of::<f32>(to),
+        WideType::Double => narrowing_of::<f64>(to),
+        WideType::ComplexSingle => narrowing_of::<Complex<f32>>(to),
+        WideType::ComplexDouble => narrowing_of::<Complex<f64>>(to),
     }
 }
 

@@ -305,7 +305,7 @@ pub fn istft(
     };
     let onesided = check_spectrum(self_, &windows, window, onesided, &named)?;
     let whole = synthesised(self_, &windows, window, normalized, onesided, return_complex)?;
-    let part = Part { center, length, n_fft };
+    let part = OutputRange { center, length, n_fft };
     let signal = part.cut(&whole, &named)?;
     let signal = if self_.dim() == 2 { op::squeeze_dim(&signal, 0)? } else { signal };
     part.extended(&signal, whole.length)
@@ -412,13 +412,13 @@ fn synthesised(
 }
 
 /// The part of the synthesised signal that is wanted.
-struct Part {
+struct OutputRange {
     center: bool,
     length: Option<i64>,
     n_fft: i64,
 }
 
-impl Part {
+impl OutputRange {
     fn start(&self) -> i64 {
         if self.center { self.n_fft / 2 } else { 0 }
     }

@@ -8,7 +8,7 @@ use corten_core::{Dims, Error, ErrorKind, MemoryFormat, Result, bail, ensure, er
 /// # Errors
 /// `Runtime` when the numbers of elements differ.
 pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
-    if self_.is_plain() {
+    if self_.is_dense_cpu() {
         return op::view(self_, shape);
     }
     if opaque::is_opaque(self_) {

@@ -24,7 +24,7 @@ pub fn columns(sizes: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
     allocate(sizes, Some(&strides), dtype, device)
 }
 
-fn plain(sizes: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
+fn empty_contiguous(sizes: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
     allocate(sizes, None, dtype, device)
 }
 
@@ -33,7 +33,7 @@ fn like(tensor: &Tensor, sizes: &[i64]) -> Result<Tensor> {
 }
 
 fn nothing(tensor: &Tensor) -> Result<Tensor> {
-    plain(&[0], tensor.dtype(), tensor.device())
+    empty_contiguous(&[0], tensor.dtype(), tensor.device())
 }
 
 /// The sizes in front of the last `matrix` ones, with others behind.
@@ -54,7 +54,7 @@ pub fn linalg_cholesky_ex(
 ) -> Result<(Tensor, Tensor)> {
     check_square(self_, "linalg.cholesky")?;
     check_numbers(self_, "linalg.cholesky", true)?;
-    let info = plain(&with(self_, 2, &[]), DType::Int32, self_.device())?;
+    let info = empty_contiguous(&with(self_, 2, &[]), DType::Int32, self_.device())?;
     Ok((like(self_, &self_.sizes())?, info))
 }
 
@@ -98,8 +98,8 @@ pub fn linalg_lu_factor_ex(
         "linalg.lu_factor: LU without pivoting is not implemented on the CPU"
     );
     let steps = a.size(-2)?.min(a.size(-1)?);
-    let pivots = plain(&with(a, 2, &[steps]), DType::Int32, a.device())?;
-    let info = plain(&with(a, 2, &[]), DType::Int32, a.device())?;
+    let pivots = empty_contiguous(&with(a, 2, &[steps]), DType::Int32, a.device())?;
+    let info = empty_contiguous(&with(a, 2, &[]), DType::Int32, a.device())?;
     Ok((like(a, &a.sizes())?, pivots, info))
 }
 
@@ -110,7 +110,7 @@ pub fn linalg_lu_factor_ex(
 pub fn linalg_inv_ex(a: &Tensor, _check_errors: bool) -> Result<(Tensor, Tensor)> {
     check_square(a, "linalg.inv")?;
     check_numbers(a, "linalg.inv", false)?;
-    let info = plain(&with(a, 2, &[]), DType::Int32, a.device())?;
+    let info = empty_contiguous(&with(a, 2, &[]), DType::Int32, a.device())?;
     Ok((like(a, &a.sizes())?, info))
 }
 
@@ -191,7 +191,7 @@ pub fn lu_unpack(
         );
     }
     let made = |wanted: bool, sizes: [i64; 2]| match wanted {
-        true => plain(&with(lu_data, 2, &sizes), lu_data.dtype(), lu_data.device()),
+        true => empty_contiguous(&with(lu_data, 2, &sizes), lu_data.dtype(), lu_data.device()),
         false => nothing(lu_data),
     };
     Ok((
@@ -208,7 +208,7 @@ pub fn lu_unpack(
 pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     ensure!(self_.dim() >= 2, Runtime, "torch.geqrf: input must have at least 2 dimensions.");
     let steps = self_.size(-2)?.min(self_.size(-1)?);
-    let tau = plain(&with(self_, 2, &[steps]), self_.dtype(), self_.device())?;
+    let tau = empty_contiguous(&with(self_, 2, &[steps]), self_.dtype(), self_.device())?;
     Ok((like(self_, &self_.sizes())?, tau))
 }
 
@@ -330,8 +330,8 @@ pub fn linalg_ldl_factor_ex(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     check_square(self_, "torch.linalg.ldl_factor_ex")?;
     check_numbers(self_, "torch.linalg.ldl_factor_ex", true)?;
-    let pivots = plain(&with(self_, 1, &[]), DType::Int32, self_.device())?;
-    let info = plain(&with(self_, 2, &[]), DType::Int32, self_.device())?;
+    let pivots = empty_contiguous(&with(self_, 1, &[]), DType::Int32, self_.device())?;
+    let info = empty_contiguous(&with(self_, 2, &[]), DType::Int32, self_.device())?;
     Ok((like(self_, &self_.sizes())?, pivots, info))
 }
 
@@ -378,7 +378,7 @@ pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, 
         Runtime,
         "Expected UPLO argument to be 'L' or 'U', but got {uplo}"
     );
-    let values = plain(&with(a, 1, &[]), a.dtype().to_real(), a.device())?;
+    let values = empty_contiguous(&with(a, 1, &[]), a.dtype().to_real(), a.device())?;
     let vectors = if compute_v { like(a, &a.sizes())? } else { nothing(a)? };
     Ok((values, vectors))
 }
@@ -403,7 +403,7 @@ pub fn _linalg_svd(
     );
     let [m, n] = [a.size(-2)?, a.size(-1)?];
     let k = m.min(n);
-    let s = plain(&with(a, 2, &[k]), a.dtype().to_real(), a.device())?;
+    let s = empty_contiguous(&with(a, 2, &[k]), a.dtype().to_real(), a.device())?;
     if !compute_uv {
         return Ok((nothing(a)?, s, nothing(a)?));
     }
@@ -434,5 +434,5 @@ pub fn _linalg_eigvals(self_: &Tensor) -> Result<Tensor> {
         "Unknown Complex ScalarType for {}",
         self_.dtype().type_name()
     );
-    plain(&with(self_, 1, &[]), self_.dtype().to_complex(), self_.device())
+    empty_contiguous(&with(self_, 1, &[]), self_.dtype().to_complex(), self_.device())
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 
 class MapFetcher:
     """By index."""
@@ -36,8 +34,14 @@ class IterableFetcher:
             raise StopIteration
         if not self.auto_collation:
             return self.collate_fn(next(self.iterator))
-        data = list(itertools.islice(self.iterator, len(index)))
-        self.ended = len(data) < len(index)
+        # Nothing here may call iter() on the iterator: where a class is its own iterator, that begins anew.
+        data = []
+        for _ in index:
+            try:
+                data.append(next(self.iterator))
+            except StopIteration:
+                self.ended = True
+                break
         if not data or (self.ended and self.drop_last):
             raise StopIteration
         return self.collate_fn(data)

@@ -1,10 +1,10 @@
 //! Images in either layout, whose rows tiles read with the channels last.
 
-use super::evenness::Measure;
+use super::dynamic_range_guard::Measure;
 use super::tiles::Strip;
-use crate::chunks::{for_each_run, grain_of};
 use crate::gemm::{Mat, MatMut};
-use crate::row_loops::Vectorised;
+use crate::parallel::chunks::{for_each_run, grain_of};
+use crate::rows::loops::Vectorised;
 use corten_core::{Result, try_vec};
 use std::ops::Range;
 

@@ -6,7 +6,7 @@
 //! come last; rows of images in another layout are turned, and those of outputs, while they are near.
 //!
 //! Errors are relative to the largest pixels of a tile, and not to those that an output looks at; for
-//! pixels of [like size](evenness) they are those of sums in order. Where they are not, and
+//! pixels of [like size](dynamic_range_guard) they are those of sums in order. Where they are not, and
 //! where a sum is not finite, so that differences of infinities may have made a NaN of it, the
 //! convolution is refused and computed as it is defined.
 //!
@@ -15,7 +15,7 @@
 
 #![allow(clippy::needless_range_loop, reason = "columns of rows of vectors")]
 
-mod evenness;
+mod dynamic_range_guard;
 mod images;
 mod tiles;
 pub(super) mod weight;
@@ -23,19 +23,19 @@ pub(super) mod weight;
 use super::super::support::{contiguous, empty, flat};
 use super::geometry::Geometry;
 use super::samples_of;
-use crate::chunks::{RunsBlock, for_each_block_of_runs};
 use crate::gemm::{Base, Factor, Mat, MatMut, for_each_block, gemm_of_factors};
-use crate::row_loops::{Job, MOST_LANES, Vectorised, load, store};
-use crate::scratch::with_buffer;
+use crate::parallel::chunks::{RunsBlock, for_each_block_of_runs};
+use crate::parallel::scratch::with_buffer;
+use crate::rows::loops::{MOST_LANES, RowKernel, Vectorised, load, store};
 use crate::vec::{Lanes, MaskBits};
 use corten_core::{Access, AccessSet, DType, Result, unwinding};
 use corten_ops::parallel::num_threads;
 use corten_ops::{Tensor, op};
-use evenness::Sizes;
+use dynamic_range_guard::Magnitudes;
 use images::Images;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tiles::{Block, Places, Strip, Tiles};
+use tiles::{Strip, TileIndices, TileRows, Tiles};
 
 /// The least multiplications of a position per channel and feature for which the transforms of tiles
 /// cost less than they save. That of the kernel does with as many positions as there are channels.
@@ -84,7 +84,7 @@ pub(super) fn run(
     let bias = bias.map(|_| access.read::<f32>(3)).transpose()?;
     let tiles = Tiles { geometry, samples };
     let images = images_of(geometry, access.read::<f32>(1)?);
-    if !Sizes::of(&images)?.are_even(tiles)? {
+    if !Magnitudes::of(&images)?.are_even(tiles)? {
         return Ok(false);
     }
     // A tensor's memory comes from the last call: so many new pages would take as long as a product.
@@ -156,7 +156,7 @@ struct OfKernel<'a, 'b> {
     block: &'a mut RunsBlock<'b, f32>,
 }
 
-impl Job<f32> for OfKernel<'_, '_> {
+impl RowKernel<f32> for OfKernel<'_, '_> {
     type Out = ();
 
     #[inline(always)]
@@ -225,8 +225,8 @@ impl Whole<'_> {
         for_each_block(output, count, shape, strides, width, 1, |matrix, columns, to| {
             let part = |unit: usize| columns.start / unit..columns.end.div_ceil(unit);
             let block = match whole {
-                true => Block { samples: part(sample), rows: 0..rows },
-                false => Block { samples: matrix..matrix + 1, rows: part(line) },
+                true => TileRows { samples: part(sample), rows: 0..rows },
+                false => TileRows { samples: matrix..matrix + 1, rows: part(line) },
             };
             if !self.fill(&block, to)? {
                 finite.store(false, Ordering::Relaxed);
@@ -245,7 +245,7 @@ impl Whole<'_> {
 
     /// The outputs of a block: the positions of a sample, or all elements of some samples. Returns
     /// whether they are finite.
-    fn fill(&self, block: &Block, to: MatMut<'_, f32>) -> Result<bool> {
+    fn fill(&self, block: &TileRows, to: MatMut<'_, f32>) -> Result<bool> {
         let Geometry { channels, features, channels_last, .. } = *self.tiles.geometry;
         let rows = self.tiles.image_rows(block);
         let planes = Planes::of(self.tiles.count(block), [channels, features]);
@@ -265,7 +265,7 @@ impl Whole<'_> {
     }
 
     /// Puts outputs with the features last in a place where they come first.
-    fn put(&self, block: &Block, outputs: &[f32], to: MatMut<'_, f32>) -> Result<()> {
+    fn put(&self, block: &TileRows, outputs: &[f32], to: MatMut<'_, f32>) -> Result<()> {
         let features = self.tiles.geometry.features;
         let positions = outputs.len() / features / block.samples.len();
         if to.shape()[0] == features {
@@ -282,7 +282,7 @@ impl Whole<'_> {
     /// The outputs of a block, with the features last. Returns whether they are finite.
     fn compute(
         &self,
-        block: &Block,
+        block: &TileRows,
         images: Strip<'_>,
         [pixels, sums]: [&mut [f32]; 2],
         outputs: &mut [f32],
@@ -330,12 +330,12 @@ impl Planes {
 
 /// Transforms tiles of pixels.
 struct OfPixels<'a> {
-    tiles: Places<'a>,
+    tiles: TileIndices<'a>,
     images: Strip<'a>,
     to: &'a mut [f32],
 }
 
-impl Job<f32> for OfPixels<'_> {
+impl RowKernel<f32> for OfPixels<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -369,11 +369,11 @@ impl Job<f32> for OfPixels<'_> {
 struct OfSums<'a> {
     whole: &'a Whole<'a>,
     sums: &'a [f32],
-    block: &'a Block,
+    block: &'a TileRows,
     outputs: &'a mut [f32],
 }
 
-impl Job<f32> for OfSums<'_> {
+impl RowKernel<f32> for OfSums<'_> {
     type Out = bool;
 
     #[inline(always)]

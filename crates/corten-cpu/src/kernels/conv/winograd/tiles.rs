@@ -12,7 +12,7 @@ pub(super) struct Tiles<'a> {
 
 /// Some rows of tiles of a sample, or all of some samples.
 #[derive(Clone)]
-pub(super) struct Block {
+pub(super) struct TileRows {
     pub(super) samples: Range<usize>,
     pub(super) rows: Range<usize>,
 }
@@ -24,8 +24,8 @@ impl<'a> Tiles<'a> {
     }
 
     /// All of them.
-    pub(super) fn all(self) -> Block {
-        Block { samples: 0..self.samples, rows: 0..self.of_sample()[0] }
+    pub(super) fn all(self) -> TileRows {
+        TileRows { samples: 0..self.samples, rows: 0..self.of_sample()[0] }
     }
 
     /// Samples, and rows of tiles of each, of blocks of about so many tiles.
@@ -39,7 +39,7 @@ impl<'a> Tiles<'a> {
     }
 
     /// The blocks of such a cut.
-    pub(super) fn blocks(self, [samples, rows]: [usize; 2]) -> impl Iterator<Item = Block> {
+    pub(super) fn blocks(self, [samples, rows]: [usize; 2]) -> impl Iterator<Item = TileRows> {
         let (count, all) = (self.samples, self.of_sample()[0]);
         let part = |start: usize, len: usize, end: usize| start..(start + len).min(end);
         let firsts = (0..count).step_by(samples);
@@ -47,32 +47,32 @@ impl<'a> Tiles<'a> {
             let samples = part(sample, samples, count);
             (0..all).step_by(rows).map(move |row| {
                 let rows = part(row, rows, all);
-                Block { samples: samples.clone(), rows }
+                TileRows { samples: samples.clone(), rows }
             })
         })
     }
 
     /// How many tiles a block has.
-    pub(super) fn count(self, block: &Block) -> usize {
+    pub(super) fn count(self, block: &TileRows) -> usize {
         block.samples.len() * block.rows.len() * self.of_sample()[1]
     }
 
     /// The rows of images that a block looks at.
-    pub(super) fn image_rows(self, block: &Block) -> Range<usize> {
+    pub(super) fn image_rows(self, block: &TileRows) -> Range<usize> {
         let Geometry { image, padding, .. } = *self.geometry;
         let end = (2 * block.rows.end + 2).saturating_sub(padding[1]);
         (2 * block.rows.start).saturating_sub(padding[1])..end.min(image[1])
     }
 
     /// The rows of outputs of a block.
-    pub(super) fn output_rows(self, block: &Block) -> Range<usize> {
+    pub(super) fn output_rows(self, block: &TileRows) -> Range<usize> {
         2 * block.rows.start..(2 * block.rows.end).min(self.geometry.output[1])
     }
 
     /// The places of the tiles of a block.
     #[inline(always)]
-    pub(super) fn places(self, block: &Block) -> Places<'a> {
-        Places {
+    pub(super) fn places(self, block: &TileRows) -> TileIndices<'a> {
+        TileIndices {
             geometry: self.geometry,
             rows: block.rows.clone(),
             cols: self.of_sample()[1],
@@ -83,7 +83,7 @@ impl<'a> Tiles<'a> {
 }
 
 /// The places of tiles, one after the other.
-pub(super) struct Places<'a> {
+pub(super) struct TileIndices<'a> {
     geometry: &'a Geometry,
     rows: Range<usize>,
     cols: usize,
@@ -91,11 +91,11 @@ pub(super) struct Places<'a> {
     left: usize,
 }
 
-impl<'a> Iterator for Places<'a> {
-    type Item = Place<'a>;
+impl<'a> Iterator for TileIndices<'a> {
+    type Item = TileIndex<'a>;
 
     #[inline(always)]
-    fn next(&mut self) -> Option<Place<'a>> {
+    fn next(&mut self) -> Option<TileIndex<'a>> {
         self.left = self.left.checked_sub(1)?;
         let [sample, row, col] = self.next;
         self.next[2] = col + 1;
@@ -105,20 +105,20 @@ impl<'a> Iterator for Places<'a> {
                 self.next = [sample + 1, self.rows.start, 0];
             }
         }
-        Some(Place { geometry: self.geometry, sample, y: 2 * row, x: 2 * col })
+        Some(TileIndex { geometry: self.geometry, sample, y: 2 * row, x: 2 * col })
     }
 }
 
 /// The place of a tile: its sample, and its first output row and column.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct TileIndex<'a> {
     geometry: &'a Geometry,
     pub(super) sample: usize,
     pub(super) y: usize,
     pub(super) x: usize,
 }
 
-impl Place<'_> {
+impl TileIndex<'_> {
     /// The row and the column of its first pixel; none of the image has one of those before the first,
     /// which wrap around.
     #[inline(always)]

@@ -3,15 +3,15 @@
 
 use super::super::geometry::Geometry;
 use super::super::samples_of;
-use super::evenness::Sizes;
+use super::dynamic_range_guard::Magnitudes;
 use super::images::Images;
-use super::tiles::{Block, Places, Strip, Tiles};
+use super::tiles::{Strip, TileIndices, TileRows, Tiles};
 use super::{OfPixels, PLANES, Planes, at_once, fits, images_of};
-use crate::chunks::{for_each_run, grain_of};
 use crate::gemm::{Base, Factor, Mat, MatMut, for_each_block, gemm_of_factors};
 use crate::kernels::support::{empty, flat};
-use crate::row_loops::{Job, MOST_LANES, Vectorised, load, store};
-use crate::scratch::with_buffer;
+use crate::parallel::chunks::{for_each_run, grain_of};
+use crate::parallel::scratch::with_buffer;
+use crate::rows::loops::{MOST_LANES, RowKernel, Vectorised, load, store};
 use crate::vec::{Lanes, MaskBits};
 use corten_core::{Access, AccessSet, Result, try_collect, unwinding};
 use corten_ops::Tensor;
@@ -50,7 +50,7 @@ pub(in super::super) fn run(
     let images = images_of(geometry, access.read::<f32>(1)?);
     let elements = access.read::<f32>(2)?;
     let output = Images { elements, channels: features, height, width, channels_last };
-    if !Sizes::of(&images)?.are_even_with(&Sizes::of(&output)?, tiles)? {
+    if !Magnitudes::of(&images)?.are_even_with(&Magnitudes::of(&output)?, tiles)? {
         return Ok(false);
     }
     let len = PLANES * features * channels;
@@ -83,7 +83,7 @@ struct Whole<'a> {
 impl Whole<'_> {
     /// Sums over blocks in so many parts: for every element of a tile a matrix (features, channels).
     /// Threads take parts, or also some of the features where there are few.
-    fn sum(&self, blocks: &[Block], parts: usize, sums: &mut [f32]) -> Result<()> {
+    fn sum(&self, blocks: &[TileRows], parts: usize, sums: &mut [f32]) -> Result<()> {
         let (channels, features) = (self.images.channels, self.output.channels);
         let (len, threads) = (features * channels, num_threads().div_ceil(parts));
         let width = features.div_ceil(threads).next_multiple_of(MOST_LANES) * channels;
@@ -101,7 +101,7 @@ impl Whole<'_> {
     /// Adds those of a block, or begins with them.
     fn add(
         &self,
-        block: &Block,
+        block: &TileRows,
         features: Range<usize>,
         sums: &mut MatMut<'_, f32>,
         base: Base<'_, f32>,
@@ -136,12 +136,12 @@ impl Whole<'_> {
 
 /// Transforms tiles of the output's gradient.
 struct OfOutputs<'a> {
-    tiles: Places<'a>,
+    tiles: TileIndices<'a>,
     output: Strip<'a>,
     to: &'a mut [f32],
 }
 
-impl Job<f32> for OfOutputs<'_> {
+impl RowKernel<f32> for OfOutputs<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -189,7 +189,7 @@ struct OfSums<'a> {
     weight: &'a mut [f32],
 }
 
-impl Job<f32> for OfSums<'_> {
+impl RowKernel<f32> for OfSums<'_> {
     /// Whether all of it is finite.
     type Out = bool;
 

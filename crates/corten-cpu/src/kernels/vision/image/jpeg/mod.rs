@@ -13,7 +13,7 @@ mod scan;
 pub(super) use encode::encode;
 
 use super::{Mode, Picture};
-use crate::chunks::{for_each_chunk, grain_of};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
 use corten_core::{Result, bail, try_collect, try_vec};
 use planes::Plane;
 

@@ -2,7 +2,7 @@
 
 use super::frame::{Component, Frame};
 use super::idct;
-use crate::chunks::{for_each_chunk, grain_of};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
 use corten_core::{Result, bail, ensure, try_vec};
 
 /// Samples in rows.

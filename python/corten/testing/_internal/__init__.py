@@ -1,0 +1,1 @@
+"""What tests of packages take from the inside of ``torch.testing``."""
