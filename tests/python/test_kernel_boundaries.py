@@ -267,6 +267,37 @@ class Convolutions(unittest.TestCase):
                 for a, b in zip(ours, theirs):
                     torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-3)
 
+    def test_depthwise_weight_gradients_in_both_formats(self):
+        cases = [
+            # channels, size, kernel, stride, padding, dilation
+            (3, (5, 6), (3, 3), (1, 1), (1, 1), (1, 1)),
+            (40, (16, 16), (7, 7), (1, 1), (3, 3), (1, 1)),
+            (17, (2, 2), (7, 7), (1, 1), (3, 3), (1, 1)),
+            (33, (9, 30), (3, 5), (2, 3), (0, 4), (2, 1)),
+            (16, (40, 50), (3, 3), (1, 2), (2, 0), (1, 2)),
+            (5, (1, 1), (1, 1), (1, 1), (0, 0), (1, 1)),
+        ]
+        formats = (torch.contiguous_format, torch.channels_last)
+        for dtype in (torch.float32, torch.float64):
+            for channels, size, kernel, stride, padding, dilation in cases:
+                with self.subTest(dtype=dtype, channels=channels, size=size):
+                    torch.manual_seed(0)
+                    x = torch.randn(3, channels, *size, dtype=dtype)
+                    weight = torch.randn(channels, 1, *kernel, dtype=dtype, requires_grad=True)
+                    options = {"stride": stride, "padding": padding, "dilation": dilation}
+                    # One channel at a time is no depthwise convolution.
+                    expected = torch.cat([
+                        F.conv2d(x[:, c:c + 1], weight[c:c + 1], **options) for c in range(channels)
+                    ], 1)
+                    gradient = torch.randn_like(expected)
+                    expected_grad, = torch.autograd.grad(expected, weight, gradient)
+                    for of_input in formats:
+                        for of_gradient in formats:
+                            out = F.conv2d(x.contiguous(memory_format=of_input), weight, groups=channels, **options)
+                            given = gradient.contiguous(memory_format=of_gradient)
+                            grad, = torch.autograd.grad(out, weight, given)
+                            torch.testing.assert_close(grad, expected_grad, rtol=1e-4, atol=1e-4)
+
 
 class Products(unittest.TestCase):
     def test_halves_are_scaled_and_added_with_one_rounding(self):

@@ -5,6 +5,7 @@
 
 mod check;
 mod depthwise;
+mod depthwise_channels;
 mod direct_conv;
 pub(crate) mod geometry;
 mod implicit_gemm;
@@ -302,12 +303,15 @@ fn apply(target: &Tensor, a: &Tensor, b: &Tensor, geometry: &Geometry, role: Rol
     let depthwise = match role {
         Role::Image => depthwise::adjoint_fits(geometry),
         Role::Output => false,
-        Role::Weight => depthwise::weight_fits(geometry),
+        Role::Weight => depthwise::weight_fits(geometry) || depthwise_channels::fits(geometry),
     };
     if depthwise && target.dtype().is_floating_point() {
         return match_dtype!(target.dtype(), "slow_conv2d_backward_cpu", SingleDouble, T => {
             let (target, a, b) = (access.write::<T>(0)?, access.read::<T>(1)?, access.read::<T>(2)?);
             match role {
+                Role::Weight if geometry.channels_last => {
+                    depthwise_channels::weight_gradient(geometry, target, a, b)
+                }
                 Role::Weight => depthwise::weight_gradient(geometry, target, a, b),
                 _ => depthwise::adjoint(geometry, target, a, b),
             }
@@ -389,9 +393,28 @@ fn gradients(
             true => (image, conj(&positions)?),
             false => (conj(&image)?, positions),
         };
-        apply(&grad_weight, &image, &positions, &geometry, Role::Weight)?;
+        weight_gradient(&grad_weight, &image, &positions, geometry)?;
     }
     Ok((grad_input, grad_weight))
+}
+
+/// The gradient of the weight. Depthwise kernels' elements lie the same way in every memory format.
+fn weight_gradient(
+    grad_weight: &Tensor,
+    image: &Tensor,
+    positions: &Tensor,
+    mut geometry: Geometry,
+) -> Result<()> {
+    if !depthwise_channels::is_worth_copies(&geometry) || !image.dtype().is_floating_point() {
+        return apply(grad_weight, image, positions, &geometry, Role::Weight);
+    }
+    geometry.channels_last = true;
+    let format = match image.dim() {
+        5 => MemoryFormat::ChannelsLast3d,
+        _ => MemoryFormat::ChannelsLast,
+    };
+    let [image, positions] = [image, positions].map(|tensor| contiguous_in(tensor, format));
+    apply(grad_weight, &image?, &positions?, &geometry, Role::Weight)
 }
 
 /// Channels come last in the output where they do in the input or the weight.
