@@ -28,7 +28,6 @@ class Adafactor(ElementwiseOptimizer):
         super().__init__(params, {
             "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d,
             "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize,
-            "differentiable": False,
         })
 
     def _init_state(self, state, param, group):

@@ -159,11 +159,6 @@ fn declaration(
         Form::Declared if schema.viewed().is_some() => ("View", true),
         Form::Declared => ("Functional", true),
     };
-    let gradient = match &op.grad {
-        Grad::None => "None",
-        Grad::Composite => "Composite",
-        Grad::Manual | Grad::Formulas { .. } | Grad::Multi { .. } => "Formula",
-    };
     let path = match builtin {
         Builtin::None | Builtin::LeftOut => None,
         Builtin::Path(path) => Some(path.clone()),
@@ -193,6 +188,7 @@ fn declaration(
             gradient: Gradient::{gradient}, batch: {batch}, cost: Cost::{cost:?}, autocast: {autocast}, tags: &{tags:?},
         }}, sig::boxed_{name}{kernel});",
         static_name = static_name(schema),
+        gradient = gradient(op),
         cost = op.cost,
         tags = if *schema == op.schema { &op.tags[..] } else { &[] },
         autocast = match op.autocast.filter(|_| *schema == op.schema) {
@@ -214,6 +210,15 @@ fn declaration(
             _ => op.implementation(),
         },
     )
+}
+
+/// Where an operator's gradient comes from, as a variant of `Gradient`.
+fn gradient(op: &Op) -> &'static str {
+    match &op.grad {
+        Grad::None => "None",
+        Grad::Composite => "Composite",
+        Grad::Manual | Grad::Formulas { .. } | Grad::Multi { .. } => "Formula",
+    }
 }
 
 /// The dispatching function of an overload.
