@@ -1,8 +1,8 @@
 """Writes what PyTorch makes of a call of every operator of the registry: ../forward_oracle.zip.
 
-Run it with Corten's package on the path; the calls are those of tests/python/forward_cases.py. Each
-operator is called in a process of its own, twice: a call that ends the process or whose results differ
-is left out.
+The calls are those of tests/python/forward_cases.py, for the registry of the package in python/. All are
+made twice, in another order and process: a call that ends its process, or whose results differ as they
+depend on what memory held before, is left out.
 """
 
 import json
@@ -107,8 +107,9 @@ def known(operator):
 
 
 def main():
+    found = os.environ | {"PYTHONPATH": str(HERE.parents[2] / "python"), "CORTEN_QUIET": "1"}
     entries = json.loads(subprocess.run([sys.executable, "-m", "corten.ops", "--json"], check=True,
-                                        capture_output=True).stdout)
+                                        capture_output=True, env=found).stdout)
     only = sys.argv[1:]
     listed = [o for o in forward_cases.operators(entries) if not only or o.schema.key()[0] in only]
     listed = sorted(filter(known, listed), key=lambda o: bool(o.schema.outputs))
