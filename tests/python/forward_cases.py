@@ -6,9 +6,9 @@
 
 ``f2x3`` a tensor of the dtype of the case (``f`` alone: 0-dim), ``f2x3:-1:1`` with values in that range,
 ``f2x3=1,2,...`` with these values, ``=1,2`` a vector, ``r...`` a tensor whose dtype is real, ``z...`` one
-whose imaginary parts are 0, ``i2=0,1`` int64, ``j...`` int32, ``b...`` bool, ``l(a;b)`` a list, ``o(_;a)`` a list with gaps, ``[1,2]`` numbers,
-``'sum'`` a string, ``true``, ``3``, ``0.5``, ``_`` None, ``@cpu`` a name of the module, ``name:value`` an
-argument by name.
+whose imaginary parts are 0, ``i2=0,1`` int64, ``j...`` int32, ``b...`` bool, ``l(a;b)`` a list,
+``o(_;a)`` a list with gaps, ``[1,2]`` numbers, ``'sum'`` a string, ``true``, ``3``, ``0.5``, ``_`` None,
+``@cpu`` a name of the module, ``name:value`` an argument by name.
 """
 
 import functools

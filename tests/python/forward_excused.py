@@ -26,8 +26,8 @@ EXCUSED = [
     (r"set_\.source_Tensor_storage_offset", r"ACCEPTS", 15, "a source with a gap between its elements is accepted"),
     (r"(isin\.Scalar_Tensor|pdist_\w+|embedding_bag_\w*backward|nll_loss2d_backward).* strided", r"ACCEPTS|CLASS", 11,
      "PyTorch's kernel takes contiguous tensors only"),
-    (r"(embedding|embedding_dense)_backward|embedding_renorm_|affine_grid_generator|histogram|(mse|smooth_l1)_loss_backward"
-     r"|l1_loss|inner|clamp_?\.Tensor|cum(sum|prod)_|cum(max|min)|softmax_backward_data|unfold_backward|_foreach_pow_",
+    (r"(embedding|embedding_dense)_backward|embedding_renorm_|affine_grid_generator|histogram"
+     r"|(mse|smooth_l1)_loss_backward|l1_loss|inner|clamp_?\.Tensor|cum(sum|prod)_|cum(max|min)|softmax_backward_data|unfold_backward|_foreach_pow_",
      r"REFUSES", 109, "dtypes without a kernel, or results that their tensor cannot hold"),
     # Values.
     (r"_linalg_eigh|linalg_eigh|linalg_svd|svd", r"VALUE", 69, "vectors have no definite sign or phase"),
@@ -39,7 +39,8 @@ EXCUSED = [
     (r"binary_cross_entropy_backward", r"VALUE", 6, "the least variance is PyTorch's 1e-12 in single precision"),
     (r"_standard_gamma_grad|_dirichlet_grad", r"VALUE", 14, "PyTorch's are approximations to 1e-4"),
     (r"(_embedding_bag|fractional_max_pool\dd_backward|adaptive_max_pool3d_backward|ctc_loss|native_layer_norm_backward"
-     r"|multinomial|flash_attention\w*|no_stats_out|_fused_\w+).* strided", r"VALUE", 42, "PyTorch reads these tensors as if contiguous"),
+     r"|multinomial|flash_attention\w*|no_stats_out|_fused_\w+).* strided", r"VALUE", 42,
+     "PyTorch reads these tensors as if contiguous"),
     # Strides and dtypes.
     (r"(log_sigmoid|rrelu|rrelu_with_noise|_foreach_copy|_foreach_pow\.ScalarAndTensor|angle|pow\.Scalar"
      r"|float_power\.Scalar|to_mkldnn) .* strided", r"META", 33,
