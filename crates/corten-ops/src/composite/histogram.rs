@@ -174,6 +174,13 @@ fn ranges(self_: &Tensor, dims: usize, given: Option<&[f64]>) -> Result<Vec<Rang
             *range = Range { low: limits[0], high: limits[1] };
         }
     } else if self_.numel() > 0 && !self_.device().is_meta() {
+        let dtype = self_.dtype();
+        ensure!(
+            !dtype.is_complex(),
+            NotImplemented,
+            "\"histogramdd\" not implemented for '{}'",
+            dtype.type_name()
+        );
         let points = op::reshape(self_, &[-1, dims as i64])?;
         let (low, high) = op::aminmax(&points, Some(0), false)?;
         let limits = low.to_vec::<f64>()?.into_iter().zip(high.to_vec::<f64>()?);

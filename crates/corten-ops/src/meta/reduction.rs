@@ -183,7 +183,7 @@ pub fn reduction_sum(
 /// `nansum`: as `sum`, for real numbers.
 ///
 /// # Errors
-/// Those of [`reduction_sum`]; `Runtime` for complex numbers.
+/// Those of [`reduction_sum`]; `NotImplemented` for complex numbers.
 pub fn reduction_nansum(
     self_: &Tensor,
     dim: Option<&[i64]>,
@@ -191,7 +191,7 @@ pub fn reduction_nansum(
     dtype: Option<DType>,
     out: Option<&Tensor>,
 ) -> Result<TensorIterator> {
-    ensure!(!self_.dtype().is_complex(), Runtime, "nansum does not support complex inputs");
+    ensure!(!self_.dtype().is_complex(), NotImplemented, "nansum does not support complex inputs");
     if let (Some(out), None, false) = (out, dtype, self_.dtype().is_integral(true)) {
         let dtype = out.dtype();
         ensure!(

@@ -277,7 +277,10 @@ pub fn random_from_(
 ) -> Result<Tensor> {
     let dtype = self_.dtype();
     let Some((low, high)) = integer_range(dtype) else {
-        return not_implemented("random_", dtype);
+        bail!(
+            Runtime,
+            "check_random_bounds handles only integral, floating-point and boolean types"
+        );
     };
     let end = match to {
         Some(to) => {
@@ -400,7 +403,8 @@ fn fill_from_uniform<T: Element>(
 /// Fills with ones, each with the probability that `p` gives, and zeros.
 ///
 /// # Errors
-/// `Runtime` when an element of `p` is no probability or `p` does not expand to the shape.
+/// `NotImplemented` for probabilities that are not floating-point, `Runtime` when an element of `p`
+/// is no probability or `p` does not expand to the shape.
 pub fn bernoulli_tensor_(
     self_: &Tensor,
     p: &Tensor,
@@ -410,12 +414,9 @@ pub fn bernoulli_tensor_(
         op::expand(p, &self_.sizes(), false)?;
         return Ok(self_.clone());
     }
-    ensure!(
-        p.dtype().is_floating_point(),
-        Runtime,
-        "expected probabilities tensor to have floating type, got {}",
-        p.dtype().type_name()
-    );
+    if !p.dtype().is_floating_point() {
+        return not_implemented("bernoulli_tensor_cpu_p_", p.dtype());
+    }
     let expanded = op::expand(p, &self_.sizes(), false)?;
     if is_shape_only(self_) {
         return Ok(self_.clone());
