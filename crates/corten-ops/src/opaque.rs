@@ -198,10 +198,10 @@ fn on_values(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
         if is_written { value_to_write(tensor) } else { value(tensor) }
     })?;
     call.op().call_boxed(stack)?;
-    for (original, to_dense) in &written {
-        if original.sizes() != to_dense.sizes() {
-            let strides = corten_core::geometry::contiguous_strides(&to_dense.sizes())?;
-            original.set_sizes_and_strides(&to_dense.sizes(), &strides, None)?;
+    for (original, dense) in &written {
+        if original.sizes() != dense.sizes() {
+            let strides = corten_core::geometry::contiguous_strides(&dense.sizes())?;
+            original.set_sizes_and_strides(&dense.sizes(), &strides, None)?;
         }
     }
     restore(stack, &written)?;

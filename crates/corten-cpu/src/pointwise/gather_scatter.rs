@@ -172,9 +172,9 @@ impl GatherScatter {
             self.operands[i].conversion.is_none() && (dense || n0 == 1 || (i > 0 && inner[i] == 0))
         });
         if self.one_by_one {
-            let inner_loop = if regular { ORDERED / self.kernel.compute.itemsize() } else { 1 };
+            let run = if regular { ORDERED / self.kernel.compute.itemsize() } else { 1 };
             // SAFETY: the caller's.
-            return unsafe { self.ordered(at, strides, n0, n1, inner_loop) };
+            return unsafe { self.ordered(at, strides, n0, n1, run) };
         }
         let in_place = at[1..count].contains(&at[0]);
         let computed = if in_place { None } else { Stream::of_computed(self.written) };
@@ -272,21 +272,14 @@ impl GatherScatter {
     /// # Safety
     /// As for [`rows`](Self::rows).
     #[cold]
-    unsafe fn ordered(
-        &self,
-        at: &[*mut u8],
-        strides: &[i64],
-        n0: usize,
-        n1: usize,
-        inner_loop: usize,
-    ) {
+    unsafe fn ordered(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize, run: usize) {
         let count = self.kernel.arity + 1;
         let (inner, outer) = strides.split_at(count);
         let mut buffers = Buffers::new(None);
         for row in 0..n1 {
             let mut start = 0;
             while start < n0 {
-                let length = if n0 - start >= inner_loop { inner_loop } else { 1 };
+                let length = if n0 - start >= run { run } else { 1 };
                 let moved = |i: usize| {
                     let offset = inner[i] * start as i64 + outer[i] * row as i64;
                     at[i].wrapping_offset(offset as isize)

@@ -1,7 +1,7 @@
 //! The loops of pointwise operators.
 //!
 //! An operator is instantiated as one function per vector type: a contiguous loop, in which an
-//! operand may also be a single element. `stage.rs` brings everything else to that form.
+//! operand may also be a single element. `gather_scatter.rs` brings everything else to that form.
 
 use crate::pointwise::gather_scatter::GatherScatter;
 use crate::pointwise::inner_loop::MOST_SCALARS;
@@ -106,11 +106,11 @@ pub(crate) fn run(
         Some(number) => Some(Scalars::wrapped(&[number], kernel.compute)?),
         None => None,
     };
-    let stage = GatherScatter::new(iter, kernel, scalars, number);
+    let loops = GatherScatter::new(iter, kernel, scalars, number);
     iter.for_each(
         |pointers, strides, n0, n1| {
             // SAFETY: the iterator vouches for addresses, strides and sizes, and holds access.
-            unsafe { stage.rows(pointers, strides, n0 as usize, n1 as usize) };
+            unsafe { loops.rows(pointers, strides, n0 as usize, n1 as usize) };
             if take_division_by_zero() {
                 bail!(Runtime, "ZeroDivisionError")
             }

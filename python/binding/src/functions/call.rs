@@ -66,7 +66,7 @@ fn run(
     bound: &Bound<'_>,
 ) -> Py<Obj> {
     let out = overload.out_param.and_then(|(index, count)| Some((bound.get(index)?, count)));
-    let plan = match (&overload.dense_tensor, &overload.out, out) {
+    let plan = match (&overload.without_out, &overload.out, out) {
         (_, Some(plan), Some(_)) => plan,
         (Some(plan), _, None) => plan,
         _ => return Err(type_error(format!("{}() needs out=", group.name))),

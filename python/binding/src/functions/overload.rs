@@ -32,7 +32,7 @@ pub(crate) struct Plan {
 /// One signature's operators.
 pub(crate) struct Overload {
     /// Without `out=`.
-    pub(crate) dense_tensor: Option<Plan>,
+    pub(crate) without_out: Option<Plan>,
     /// With `out=`.
     pub(crate) out: Option<Plan>,
     /// The place of `out` among the parameters, and how many tensors it holds where that is fixed.
@@ -195,7 +195,7 @@ impl Overload {
         };
         let is_out = declared.iter().any(Argument::is_written_keyword);
         let overload = Self {
-            dense_tensor: (!is_out).then(|| plan(op, &declared)),
+            without_out: (!is_out).then(|| plan(op, &declared)),
             out: match out {
                 Some(out) => Some(plan(out, &out_arguments)),
                 None => is_out.then(|| plan(op, &declared)),
@@ -249,7 +249,7 @@ impl Overload {
                 .collect(),
         };
         let overload = Self {
-            dense_tensor: Some(plan(op)),
+            without_out: Some(plan(op)),
             out: out.map(plan),
             out_param,
             options: None,

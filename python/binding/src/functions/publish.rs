@@ -33,7 +33,7 @@ fn published() -> &'static Published {
 /// The overloads of one name.
 #[derive(Default)]
 struct Bucket {
-    dense_tensor: Vec<&'static dyn AnyOp>,
+    without_out: Vec<&'static dyn AnyOp>,
     outs: Vec<&'static dyn AnyOp>,
 }
 
@@ -45,8 +45,7 @@ fn collect() -> Published {
             continue;
         }
         let bucket = buckets.entry(def.name).or_default();
-        let list =
-            if def.kind == OpKind::Out { &mut bucket.outs } else { &mut bucket.dense_tensor };
+        let list = if def.kind == OpKind::Out { &mut bucket.outs } else { &mut bucket.without_out };
         list.push(op);
     }
     let mut found = Published {
@@ -58,7 +57,7 @@ fn collect() -> Published {
         homes: Vec::with_capacity(buckets.len()),
     };
     for (name, bucket) in buckets {
-        let all = || bucket.dense_tensor.iter().chain(&bucket.outs);
+        let all = || bucket.without_out.iter().chain(&bucket.outs);
         let is_function = all().any(|op| op.def().function);
         let homes: BTreeSet<&'static str> =
             all().flat_map(|op| op.def().python.iter().copied()).collect();
@@ -73,7 +72,7 @@ fn collect() -> Published {
                 Group::new(
                     name,
                     Mode::Function,
-                    visible(&bucket.dense_tensor),
+                    visible(&bucket.without_out),
                     visible(&bucket.outs),
                 )
                 .with_fast(),
@@ -87,7 +86,7 @@ fn collect() -> Published {
             );
         }
         let methods: Vec<&'static dyn AnyOp> =
-            bucket.dense_tensor.iter().copied().filter(|op| op.def().method).collect();
+            bucket.without_out.iter().copied().filter(|op| op.def().method).collect();
         if !methods.is_empty() {
             let group = leak(Group::new(name, Mode::Method, methods, Vec::new()).with_fast());
             found.methods.insert(name, group);
@@ -121,10 +120,10 @@ pub(crate) fn find(name: &str, mode: Mode) -> Option<&'static Group> {
     }
     drop(known);
     let ops = registry::overloads(&format!("aten::{name}"));
-    let (outs, dense_tensor): (Vec<_>, Vec<_>) =
+    let (outs, without_out): (Vec<_>, Vec<_>) =
         ops.into_iter().partition(|op| op.def().kind == OpKind::Out);
-    let first = dense_tensor.first().or(outs.first())?;
-    let group = leak(Group::new(first.def().name, Mode::Function, dense_tensor, outs).with_fast());
+    let first = without_out.first().or(outs.first())?;
+    let group = leak(Group::new(first.def().name, Mode::Function, without_out, outs).with_fast());
     HIDDEN.write().unwrap_or_else(PoisonError::into_inner).push(group);
     Some(group)
 }
