@@ -72,9 +72,6 @@ fn file(shown: &str, text: &str, lines: usize) -> Vec<String> {
         for complaint in line_complaints(shown, line) {
             complaints.push(format!("{shown}:{}: {complaint}", i + 1));
         }
-        for word in words::banned(shown, line) {
-            complaints.push(format!("{shown}:{}: `{word}`: see docs/GLOSSARY.md", i + 1));
-        }
     }
     complaints.extend(allocation::complaints(shown, text));
     if source && !text.is_empty() && !text.ends_with('\n') {

@@ -7,36 +7,61 @@ const PAGE: &str = "docs/GLOSSARY.md";
 const SECTION: &str = "## Names that are not used";
 const KEYWORDS: [&str; 7] = ["struct", "enum", "trait", "type", "mod", "fn", "macro_rules!"];
 
-/// The names in backquotes of the first column of the section's table.
-pub(crate) struct Banned(BTreeSet<String>);
+/// The rows of the section's table, each with names in backquotes in its first column.
+#[derive(Default)]
+pub(crate) struct Banned {
+    /// Names that nothing is defined by.
+    defined: BTreeSet<String>,
+    /// Words that are not used in a folder, with that folder.
+    used: Vec<(String, String)>,
+}
 
 impl Banned {
     /// Reads the page.
     pub(crate) fn read() -> Self {
-        let page = std::fs::read_to_string(root().join(PAGE)).unwrap_or_default();
-        let section = page.split_once(SECTION).map_or("", |(_, section)| section);
-        let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
-        let names = rows.flat_map(|(names, _)| names.split(',').map(str::trim));
-        Self(names.map(|name| name.trim_matches('`').to_owned()).collect())
+        Self::parse(&std::fs::read_to_string(root().join(PAGE)).unwrap_or_default())
     }
 
-    /// What is wrong with a file's name and with the names that it defines.
+    fn parse(page: &str) -> Self {
+        let mut banned = Self::default();
+        let section = page.split_once(SECTION).map_or("", |(_, section)| section);
+        for row in section.lines().filter(|line| line.starts_with("| `")) {
+            let columns: Vec<&str> = row.trim_matches(['|', ' ']).split(" | ").collect();
+            let [names, _, place] = columns[..] else { continue };
+            let names = names.split(',').map(|name| name.trim().trim_matches('`').to_owned());
+            match place.strip_prefix('`') {
+                None => banned.defined.extend(names),
+                Some(folder) => {
+                    let folder = folder.trim_end_matches('`');
+                    banned.used.extend(names.map(|name| (folder.to_owned(), name)));
+                }
+            }
+        }
+        banned
+    }
+
+    /// What is wrong with a file's name, with the names that it defines, and with its words.
     pub(crate) fn complaints(&self, shown: &str, text: &str) -> Vec<String> {
         let mut complaints = Vec::new();
         let stem = shown.rsplit('/').next().unwrap_or(shown).split('.').next().unwrap_or_default();
-        let words = stem.split('_').filter(|word| self.0.contains(*word));
+        let words = stem.split('_').filter(|word| self.defined.contains(*word));
         complaints.extend(
             words.map(|word| format!("{shown}: `{word}` is no name for a file, see {PAGE}")),
         );
-        if !shown.ends_with(".rs") {
-            return complaints;
-        }
         for (i, line) in text.lines().enumerate() {
-            if let Some(name) = defined(line).filter(|name| self.0.contains(*name)) {
-                complaints.push(format!("{shown}:{}: `{name}` is not used, see {PAGE}", i + 1));
+            let defined = defined(line).filter(|name| self.defined.contains(*name));
+            let defined = defined.filter(|_| shown.ends_with(".rs"));
+            for word in defined.into_iter().chain(self.words(shown, line)) {
+                complaints.push(format!("{shown}:{}: `{word}` is not used, see {PAGE}", i + 1));
             }
         }
         complaints
+    }
+
+    /// The words of a line of a file that are not used in its folder.
+    fn words<'a>(&'a self, shown: &str, line: &str) -> impl Iterator<Item = &'a str> {
+        let here = self.used.iter().filter(move |(folder, _)| shown.starts_with(folder.as_str()));
+        here.map(|(_, word)| word.as_str()).filter(move |word| has_word(line, word))
     }
 }
 
@@ -51,45 +76,6 @@ fn defined(line: &str) -> Option<&str> {
     rest.get(..end)
 }
 
-/// Where words are banned, and the words, as whole identifiers.
-const REPLACED: [(&str, &[&str]); 1] = [(
-    "crates/corten-gemm/",
-    &[
-        "Ahead",
-        "Apart",
-        "ask_for",
-        "CONFLICT",
-        "FewSet",
-        "Groups",
-        "Job",
-        "Kind",
-        "Lines",
-        "Little",
-        "Lying",
-        "MOST_ROWS",
-        "Pair",
-        "Panels",
-        "put_turned",
-        "Quad",
-        "quads",
-        "Room",
-        "Scratch",
-        "SLACK",
-        "Strips",
-        "TileSet",
-        "turned",
-        "Way",
-        "Widened",
-    ],
-)];
-
-/// The banned words of a line of a file.
-pub(crate) fn banned(shown: &str, line: &str) -> Vec<&'static str> {
-    let rows = REPLACED.iter().filter(|(folder, _)| shown.starts_with(folder));
-    let words = rows.flat_map(|(_, words)| words.iter().copied());
-    words.filter(|word| has_word(line, word)).collect()
-}
-
 /// Whether a line has a word between characters that are in no identifier.
 fn has_word(line: &str, word: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -101,14 +87,18 @@ fn has_word(line: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::banned;
+    use super::Banned;
 
     #[test]
     fn whole_words_are_banned_where_the_table_says() {
-        assert_eq!(banned("crates/corten-gemm/src/a.rs", "pub struct Job;"), ["Job"]);
+        let table =
+            "## Names that are not used\n\n| `Job`, `Way` | others | `crates/corten-gemm/` |\n";
+        let banned = Banned::parse(table);
+        let words = |shown, line| banned.words(shown, line).collect::<Vec<_>>();
+        assert_eq!(words("crates/corten-gemm/src/a.rs", "pub struct Job;"), ["Job"]);
         assert!(
-            banned("crates/corten-gemm/src/a.rs", "struct Jobs; let a_Way = Waypoint;").is_empty()
+            words("crates/corten-gemm/src/a.rs", "struct Jobs; let a_Way = Waypoint;").is_empty()
         );
-        assert!(banned("crates/corten-cpu/src/a.rs", "pub struct Job;").is_empty());
+        assert!(words("crates/corten-cpu/src/a.rs", "pub struct Job;").is_empty());
     }
 }
