@@ -46,10 +46,14 @@ pub(super) fn correlate<W: Wide>(
     })
 }
 
+/// Whether every channel has one kernel, so that there are as many features.
+pub(super) fn is_one_to_one(geometry: &Geometry) -> bool {
+    fits(geometry) && geometry.group_features() == 1
+}
+
 /// Whether [`adjoint`] is for the geometry.
 pub(super) fn adjoint_fits(geometry: &Geometry) -> bool {
-    fits(geometry)
-        && geometry.group_features() == 1
+    is_one_to_one(geometry)
         && geometry.stride == [1; 3]
         && (0..3).all(|axis| geometry.padding[axis] <= reach(geometry, axis))
 }

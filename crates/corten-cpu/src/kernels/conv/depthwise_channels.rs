@@ -21,14 +21,12 @@ const SHORT: usize = 8;
 
 /// Whether this path is for the geometry.
 pub(super) fn fits(geometry: &Geometry) -> bool {
-    depthwise::fits(geometry) && geometry.group_features() == 1 && geometry.channels_last
+    geometry.channels_last && depthwise::is_one_to_one(geometry)
 }
 
 /// Whether tensors whose channels do not come last are better copied to that layout first.
 pub(super) fn is_worth_copies(geometry: &Geometry) -> bool {
-    fits(&Geometry { channels_last: true, ..geometry.clone() })
-        && !geometry.channels_last
-        && geometry.output[2] < SHORT
+    !geometry.channels_last && geometry.output[2] < SHORT && depthwise::is_one_to_one(geometry)
 }
 
 /// Per kernel element the sum of the products of output elements and of what they meet.
