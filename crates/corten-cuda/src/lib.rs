@@ -1,0 +1,2 @@
+//! The CUDA back end: nothing of CUDA is linked, and nothing of it is loaded before the first use.
+
