@@ -4,7 +4,10 @@
 
 use crate::emit::{self, Generated};
 use crate::registry::{Mistake, Registry, missing};
-use crate::sources::{CPU_MISSING, EXPR, FORMULAS, OPS, Sources, functions, vocabulary};
+use crate::sources::{
+    CPU_MISSING, CUDA_KERNELS, CUDA_TEXT, EXPR, FORMULAS, OPS, Sources, cuda_parts, functions,
+    vocabulary,
+};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,6 +25,13 @@ pub fn cpu() -> ExitCode {
         let mut registry = registry(root)?;
         registry.without_kernels(&missing(&root.join(CPU_MISSING))?)?;
         Ok(emit::cpu(&registry, &vocabulary(root)?))
+    })
+}
+
+/// Writes the file of corten-cuda.
+pub fn cuda() -> ExitCode {
+    run(&[OPS, EXPR, CUDA_TEXT, CUDA_KERNELS], |root| {
+        Ok(emit::cuda(&registry(root)?, &vocabulary(root)?, &cuda_parts(root)?))
     })
 }
 

@@ -1,7 +1,8 @@
 //! What the generators read: declarations and the parts of hand-written code they refer to.
 
+use crate::emit::CudaParts;
 use crate::formula::Functions;
-use crate::formula::pointwise::Vocabulary;
+use crate::formula::pointwise::{CudaVocabulary, Vocabulary};
 use crate::registry::{Location, Mistake, Registry};
 use std::path::Path;
 
@@ -22,6 +23,10 @@ pub(crate) const OPS: &str = "ops";
 pub(crate) const EXPR: &str = "crates/corten-cpu/src/vec/expr.rs";
 /// The operators that the CPU declares not to have.
 pub(crate) const CPU_MISSING: &str = "crates/corten-cpu/missing.toml";
+/// The primitives of CUDA kernels.
+pub(crate) const CUDA_TEXT: &str = "crates/corten-cuda/kernels/math.cuh";
+/// The functions that launch CUDA kernels, one file per family.
+pub(crate) const CUDA_KERNELS: &str = "crates/corten-cuda/src/kernels";
 /// The crate of the functions of gradient formulas.
 const AUTOGRAD: &str = "crates/corten-autograd/src";
 /// The sources of the functions of gradient formulas.
@@ -48,6 +53,28 @@ pub(crate) fn vocabulary(root: &Path) -> Result<Vocabulary, Vec<Mistake>> {
 /// The functions of gradient formulas.
 pub(crate) fn functions(root: &Path) -> Result<Functions, Vec<Mistake>> {
     Functions::read(&root.join(AUTOGRAD)).map_err(|message| vec![trouble(FORMULAS, message)])
+}
+
+/// What corten-cuda has: an operator whose kernel has a function of the same name there runs on CUDA.
+pub(crate) fn cuda_parts(root: &Path) -> Result<CudaParts, Vec<Mistake>> {
+    let text = std::fs::read_to_string(root.join(CUDA_TEXT)).unwrap_or_default();
+    let mut kernels = std::collections::BTreeSet::new();
+    let files = std::fs::read_dir(root.join(CUDA_KERNELS)).into_iter().flatten().flatten();
+    for path in files.map(|entry| entry.path()) {
+        let family = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let file = syn::parse_file(&text)
+            .map_err(|error| vec![trouble(CUDA_KERNELS, format!("{family}: {error}"))])?;
+        for item in file.items {
+            match item {
+                syn::Item::Fn(item) if matches!(item.vis, syn::Visibility::Public(_)) => {
+                    kernels.insert(format!("{family}::{}", item.sig.ident));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(CudaParts { primitives: CudaVocabulary::read(&text), kernels })
 }
 
 fn trouble(file: &str, message: String) -> Mistake {

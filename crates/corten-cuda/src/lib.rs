@@ -1,2 +1,46 @@
 //! The CUDA back end: nothing of CUDA is linked, and nothing of it is loaded before the first use.
 
+mod compile;
+mod device;
+mod disk_cache;
+mod driver;
+mod event;
+mod fallback;
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    unused,
+    reason = "generated"
+)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/generated.rs"));
+}
+pub mod kernels;
+mod launch;
+mod memory;
+mod pointwise;
+mod stream;
+mod text;
+
+use corten_core::{DeviceType, Result, set_allocator};
+
+pub use device::{
+    DeviceGuard, Properties, can_device_access_peer, current_device, device_count,
+    device_properties, driver_version, is_in_bad_fork, is_initialized, mem_get_info, set_device,
+    synchronize,
+};
+pub use driver::set_library_directories;
+pub use event::Event;
+pub use stream::{Stream, StreamGuard};
+
+/// Registers the allocator of CUDA devices and their kernels. Nothing of CUDA is loaded.
+///
+/// # Errors
+/// When the device takes no iterator kernels.
+pub fn init() -> Result<()> {
+    static ALLOCATOR: memory::CudaAllocator = memory::CudaAllocator;
+    set_allocator(DeviceType::Cuda, &ALLOCATOR, 0);
+    fallback::register();
+    generated::register()
+}

@@ -19,6 +19,8 @@
 pub use corten_autograd as autograd;
 pub use corten_core as core;
 pub use corten_cpu as cpu;
+#[cfg(feature = "cuda")]
+pub use corten_cuda as cuda;
 pub use corten_data as data;
 pub use corten_io as io;
 pub use corten_nn as nn;
@@ -40,6 +42,8 @@ pub mod prelude;
 pub fn init() -> Result<()> {
     corten_ops::init();
     corten_cpu::init()?;
+    #[cfg(feature = "cuda")]
+    corten_cuda::init()?;
     corten_autograd::init()
 }
 

@@ -2,11 +2,13 @@
 
 mod autograd;
 mod cpu;
+mod cuda;
 mod ops;
 mod signatures;
 
 pub use autograd::autograd;
 pub use cpu::cpu;
+pub use cuda::{CudaParts, cuda};
 pub use ops::ops;
 
 use crate::registry::{Mistake, Op};

@@ -1,4 +1,4 @@
-//! Lowering of pointwise expressions to code that is generic over `Expr`.
+//! Lowering of pointwise expressions: to Rust that is generic over `Expr`, and to CUDA C++.
 
 use super::Expr;
 use crate::rust::{Base, Shape, Signature, identifier};
@@ -55,15 +55,102 @@ impl Function {
     }
 }
 
-const CONSTANTS: &[(&str, &str)] = &[
-    ("inf", "f64::INFINITY"),
-    ("nan", "f64::NAN"),
-    ("pi", "std::f64::consts::PI"),
-    ("e", "std::f64::consts::E"),
-    ("ln_2", "std::f64::consts::LN_2"),
-    ("ln_10", "std::f64::consts::LN_10"),
-    ("sqrt_2", "std::f64::consts::SQRT_2"),
+/// The constants of expressions: their names, and what they are in Rust and in CUDA C++.
+const CONSTANTS: &[(&str, &str, &str)] = &[
+    ("inf", "f64::INFINITY", "CT_INFINITY"),
+    ("nan", "f64::NAN", "CT_NAN"),
+    ("pi", "std::f64::consts::PI", "3.14159265358979323846"),
+    ("e", "std::f64::consts::E", "2.71828182845904523536"),
+    ("ln_2", "std::f64::consts::LN_2", "0.693147180559945309417"),
+    ("ln_10", "std::f64::consts::LN_10", "2.30258509299404568402"),
+    ("sqrt_2", "std::f64::consts::SQRT_2", "1.41421356237309504880"),
 ];
+
+/// The functions that the text of CUDA kernels defines: each begins with `CT_FN E` or `CT_FN bool`, or
+/// is made by a macro that begins with `CT_REAL` or `CT_ROUND`.
+#[derive(Debug, Default)]
+pub struct CudaVocabulary(std::collections::BTreeSet<String>);
+
+impl CudaVocabulary {
+    /// Reads the functions from the kernels' text.
+    pub fn read(text: &str) -> Self {
+        let defined = |line: &str| {
+            let made = line.strip_prefix("CT_REAL(").or(line.strip_prefix("CT_ROUND("));
+            if let Some(rest) = made {
+                return rest.split_once(',').map(|(name, _)| name.to_owned());
+            }
+            let (head, _) = line.split_once("CT_FN ")?.1.split_once('(')?;
+            let (_, name) = head.rsplit_once(' ')?;
+            Some(name.to_owned())
+        };
+        Self(text.lines().filter_map(|line| defined(line.trim_start())).collect())
+    }
+
+    /// Whether every function of an expression is defined.
+    fn has_all(&self, expr: &Expr) -> bool {
+        let mut all = true;
+        expr.walk(&mut |expr| {
+            if let Expr::Call(name, _) | Expr::Method(_, name, _) = expr {
+                all &= self.0.contains(name);
+            }
+        });
+        all
+    }
+}
+
+/// The language that an expression is lowered to.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Dialect {
+    /// Rust over `Expr`, whose masks are values of their own.
+    Rust,
+    /// C++ over the value types of the kernels' text, whose masks are `bool`.
+    Cuda,
+}
+
+impl Dialect {
+    fn number(self, text: &str) -> String {
+        match self {
+            Self::Rust => format!("E::lit({text})"),
+            Self::Cuda => format!("lit<E>({text})"),
+        }
+    }
+
+    fn call(self, name: &str, arguments: &[String]) -> String {
+        match self {
+            Self::Rust => format!("{}.{name}({})", arguments[0], arguments[1..].join(", ")),
+            Self::Cuda => format!("{name}({})", arguments.join(", ")),
+        }
+    }
+
+    fn select(self, condition: &str, then: &str, otherwise: &str) -> String {
+        match self {
+            Self::Rust => format!("E::select({condition}, {then}, {otherwise})"),
+            Self::Cuda => format!("({condition} ? {then} : {otherwise})"),
+        }
+    }
+
+    fn logical(self, left: &str, operator: &str, right: &str) -> String {
+        match self {
+            Self::Rust => format!("({left} {operator} {right})"),
+            Self::Cuda => format!("({left} {operator}{operator} {right})"),
+        }
+    }
+
+    fn value(self, code: Code) -> String {
+        match code.kind {
+            ValueKind::Value => code.text,
+            ValueKind::Mask => self.select(&code.text, &self.number("1.0"), &self.number("0.0")),
+        }
+    }
+
+    fn mask(self, code: Code) -> String {
+        match (code.kind, self) {
+            (ValueKind::Mask, _) => code.text,
+            (ValueKind::Value, Self::Rust) => format!("({}).ne(E::lit(0.0))", code.text),
+            (ValueKind::Value, Self::Cuda) => self.call("ne", &[code.text, self.number("0.0")]),
+        }
+    }
+}
 
 /// Functions that take many times as long as an arithmetic operation.
 const SLOW: &[&str] = &[
@@ -114,15 +201,42 @@ pub fn lower(
     predicate: bool,
     vocabulary: &Vocabulary,
 ) -> Result<Loop, String> {
+    lower_to(Dialect::Rust, expr, signature, predicate, vocabulary)
+}
+
+/// As [`lower`], to CUDA C++; none where the kernels' text lacks a function.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_to_cuda(
+    expr: &Expr,
+    signature: &Signature,
+    predicate: bool,
+    vocabulary: &Vocabulary,
+    defined: &CudaVocabulary,
+) -> Result<Option<Loop>, String> {
+    if !defined.has_all(expr) {
+        return Ok(None);
+    }
+    lower_to(Dialect::Cuda, expr, signature, predicate, vocabulary).map(Some)
+}
+
+fn lower_to(
+    dialect: Dialect,
+    expr: &Expr,
+    signature: &Signature,
+    predicate: bool,
+    vocabulary: &Vocabulary,
+) -> Result<Loop, String> {
     let tensors = signature.parameters.iter().filter(|p| p.ty.holds_tensors());
     if let Some(other) = tensors.clone().find(|p| p.ty.shape != Shape::One) {
         return Err(format!("`{}` is not a single tensor", other.name));
     }
     let inputs: Vec<String> = tensors.map(|p| p.name.clone()).collect();
     let scalars = scalars(signature);
-    let lowering = Lowering { inputs: &inputs, scalars: &scalars, vocabulary };
+    let lowering = Lowering { dialect, inputs: &inputs, scalars: &scalars, vocabulary };
     let code = lowering.code(expr)?;
-    let body = if predicate { mask(code) } else { value(code) };
+    let body = if predicate { dialect.mask(code) } else { dialect.value(code) };
     Ok(Loop { inputs, body, predicate })
 }
 
@@ -135,21 +249,8 @@ pub fn scalars(signature: &Signature) -> Vec<String> {
     numbers.map(|p| p.name.clone()).collect()
 }
 
-fn value(code: Code) -> String {
-    match code.kind {
-        ValueKind::Value => code.text,
-        ValueKind::Mask => format!("E::select({}, E::lit(1.0), E::lit(0.0))", code.text),
-    }
-}
-
-fn mask(code: Code) -> String {
-    match code.kind {
-        ValueKind::Mask => code.text,
-        ValueKind::Value => format!("({}).ne(E::lit(0.0))", code.text),
-    }
-}
-
 struct Lowering<'a> {
+    dialect: Dialect,
     inputs: &'a [String],
     scalars: &'a [String],
     vocabulary: &'a Vocabulary,
@@ -157,11 +258,11 @@ struct Lowering<'a> {
 
 impl Lowering<'_> {
     fn value(&self, expr: &Expr) -> Result<String, String> {
-        self.code(expr).map(value)
+        self.code(expr).map(|code| self.dialect.value(code))
     }
 
     fn mask(&self, expr: &Expr) -> Result<String, String> {
-        self.code(expr).map(mask)
+        self.code(expr).map(|code| self.dialect.mask(code))
     }
 
     fn code(&self, expr: &Expr) -> Result<Code, String> {
@@ -170,9 +271,9 @@ impl Lowering<'_> {
         match expr {
             Expr::Number(number) => {
                 let dot = if number.contains(['.', 'e', 'E']) { "" } else { ".0" };
-                value(format!("E::lit({number}{dot})"))
+                value(self.dialect.number(&format!("{number}{dot}")))
             }
-            Expr::Bool(flag) => value(format!("E::lit({}.0)", u8::from(*flag))),
+            Expr::Bool(flag) => value(self.dialect.number(&format!("{}.0", u8::from(*flag)))),
             Expr::Name(name) => value(self.name(name)?),
             Expr::Negative(inner) => match &**inner {
                 Expr::Number(number) => self.code(&Expr::Number(format!("-{number}"))),
@@ -183,14 +284,14 @@ impl Lowering<'_> {
                 value(format!("({} {op} {})", self.value(left)?, self.value(right)?))
             }
             Expr::Binary(left, "&&", right) => {
-                mask(format!("({} & {})", self.mask(left)?, self.mask(right)?))
+                mask(self.dialect.logical(&self.mask(left)?, "&", &self.mask(right)?))
             }
             Expr::Binary(left, "||", right) => {
-                mask(format!("({} | {})", self.mask(left)?, self.mask(right)?))
+                mask(self.dialect.logical(&self.mask(left)?, "|", &self.mask(right)?))
             }
             Expr::Binary(left, op, right) => {
-                let method = comparison(op);
-                mask(format!("{}.{method}({})", self.value(left)?, self.value(right)?))
+                let sides = [self.value(left)?, self.value(right)?];
+                mask(self.dialect.call(comparison(op), &sides))
             }
             Expr::Call(name, arguments) => self.call(name, arguments.iter().collect()),
             Expr::Method(receiver, name, arguments) => {
@@ -212,7 +313,10 @@ impl Lowering<'_> {
             return Ok(format!("s[{i}]"));
         }
         match CONSTANTS.iter().find(|constant| constant.0 == name) {
-            Some((_, constant)) => Ok(format!("E::lit({constant})")),
+            Some((_, rust, cuda)) => Ok(self.dialect.number(match self.dialect {
+                Dialect::Rust => rust,
+                Dialect::Cuda => cuda,
+            })),
             None => Err(format!("`{name}` is neither a tensor nor a number of the schema")),
         }
     }
@@ -227,23 +331,28 @@ impl Lowering<'_> {
         }
         let values: Vec<String> =
             arguments.iter().map(|argument| self.value(argument)).collect::<Result<_, _>>()?;
-        Ok(Code { text: format!("{}.{name}({})", values[0], values[1..].join(", ")), kind })
+        Ok(Code { text: self.dialect.call(name, &values), kind })
     }
 
     fn branch(&self, condition: &Expr, then: &Expr, otherwise: &Expr) -> Result<Code, String> {
         // What numbers of the schema decide is the same everywhere, and is moved out of the loop.
         let varies = self.mentions_input(condition);
+        // The ternary operator of C++ computes one side anyway.
+        let varies = varies && self.dialect == Dialect::Rust;
         let slow = [then, otherwise].map(|side| varies && is_slow(side));
         let condition = self.mask(condition)?;
         let (then, otherwise) = (self.code(then)?, self.code(otherwise)?);
         if then.kind == ValueKind::Mask && otherwise.kind == ValueKind::Mask {
             let (then, otherwise) = (then.text, otherwise.text);
-            let text = format!("(({condition} & {then}) | (!{condition} & {otherwise}))");
+            let text = match self.dialect {
+                Dialect::Rust => format!("(({condition} & {then}) | (!{condition} & {otherwise}))"),
+                Dialect::Cuda => self.dialect.select(&condition, &then, &otherwise),
+            };
             return Ok(Code { text, kind: ValueKind::Mask });
         }
-        let (then, otherwise) = (value(then), value(otherwise));
+        let (then, otherwise) = (self.dialect.value(then), self.dialect.value(otherwise));
         let text = match slow {
-            [false, false] => format!("E::select({condition}, {then}, {otherwise})"),
+            [false, false] => self.dialect.select(&condition, &then, &otherwise),
             [first, second] => format!(
                 "{{ let chosen = {condition}; E::select(chosen, {}, {}) }}",
                 only_where("chosen", then, first),

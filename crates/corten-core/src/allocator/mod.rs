@@ -36,6 +36,12 @@ pub unsafe trait Allocator: Send + Sync {
     /// Allocates `nbytes` bytes. No bytes give a null pointer that still knows its device.
     fn allocate(&self, nbytes: usize) -> Result<DataPtr>;
 
+    /// As [`allocate`](Self::allocate), on the device of the allocator's type with this index; a negative
+    /// one means the current device.
+    fn allocate_on(&self, nbytes: usize, _index: i8) -> Result<DataPtr> {
+        self.allocate(nbytes)
+    }
+
     /// The deleter of every `DataPtr` of this allocator, if its context is always the data pointer
     /// itself: then memory can travel as a bare pointer.
     fn raw_deleter(&self) -> Option<Deleter> {

@@ -278,7 +278,10 @@ impl Storage {
         device: Device,
         allocator: &'static dyn Allocator,
     ) -> Result<Self> {
-        let mut data = allocator.allocate(nbytes)?;
+        let mut data = match device.is_cpu() {
+            true => allocator.allocate(nbytes)?,
+            false => allocator.allocate_on(nbytes, device.index)?,
+        };
         if data.device().device_type != device.device_type {
             data.set_device(device);
         }
@@ -390,7 +393,7 @@ impl Storage {
         ensure!(self.is_resizable(), Runtime, "Trying to resize storage that is not resizable");
         self.0.before_access(true)?;
         let allocator = self.allocator()?;
-        let fresh = allocator.allocate(nbytes)?;
+        let fresh = allocator.allocate_on(nbytes, self.device().index)?;
         let kept = nbytes.min(self.nbytes());
         if kept > 0 && !self.data_ptr().is_null() && !fresh.get().is_null() {
             // SAFETY: both blocks have at least `kept` bytes; `_hold` is for writing.

@@ -74,6 +74,8 @@ impl TensorBase {
         let device = options.device_or_default();
         check_makeable(dtype, options.layout_or_default(), device)?;
         let storage = Storage::new(nbytes, device)?;
+        // The current device of a type has an index from here on.
+        let device = if device.is_cuda() { storage.device() } else { device };
         let tensor = Self::around(storage, (sizes, strides, numel), dtype, device, contiguous);
         if options.requires_grad_or_default() {
             tensor.autograd_meta_or_init().set_requires_grad(true)?;

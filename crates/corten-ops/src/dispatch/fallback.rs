@@ -160,7 +160,10 @@ fn materialise(bit: &LazyBit, call: &BoxedCall, stack: &mut Stack) -> Result<()>
 
 /// Puts what `replace` makes of a tensor, given whether the operator writes to it, in the place of
 /// arguments. Returns what is written to: the originals and what stands for them.
-pub(crate) fn replace_arguments(
+///
+/// # Errors
+/// Those of `replace`.
+pub fn replace_arguments(
     call: &BoxedCall,
     stack: &mut Stack,
     replace: &mut dyn FnMut(&Tensor, bool) -> Result<Option<Tensor>>,
@@ -204,7 +207,10 @@ fn store(bit: &LazyBit, plain: &Tensor, target: &Tensor) -> Result<()> {
 }
 
 /// Puts other tensors in the place of those of a value.
-pub(crate) fn replace_tensors(
+///
+/// # Errors
+/// Those of `replace`.
+pub fn replace_tensors(
     value: &mut IValue,
     replace: &mut dyn FnMut(&Tensor) -> Result<Tensor>,
 ) -> Result<()> {

@@ -10,10 +10,11 @@ mod groups;
 mod keys;
 mod table;
 
+pub(crate) use fallback::restore;
 pub use fallback::{
-    Unrecorded, install_default_fallbacks, set_fallback, set_fallthrough_fallback, set_unrecorded,
+    Unrecorded, install_default_fallbacks, replace_arguments, replace_tensors, set_fallback,
+    set_fallthrough_fallback, set_unrecorded,
 };
-pub(crate) use fallback::{replace_arguments, replace_tensors, restore};
 pub use keys::KeyBuilder;
 pub(crate) use table::OpTable;
 pub use table::{BoxedCall, BoxedKernel, Found, Registration, TypedOp};

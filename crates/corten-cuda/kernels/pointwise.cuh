@@ -1,0 +1,143 @@
+// Pointwise kernels: an expression over up to four inputs and some numbers, at any strides and dtypes.
+//
+// Op::apply<E>(x, s) is the expression over the value type E. Each operand has a storage type of its own:
+// inputs are converted when they are loaded, the result when it is stored. Bit i of CONSTANTS says that
+// input i is one element given with the parameters.
+
+namespace ct {
+
+const int MAX_DIMS = 16;
+
+/// Division of numbers below 2^31 by multiplication (Granlund and Montgomery 1994).
+struct Divider {
+    u32 divisor, multiplier, shift;
+    CT_FN u32 quotient(u32 n) const { return (u32)(((u64)__umulhi(n, multiplier) + n) >> shift); }
+};
+
+/// Sizes, fastest first, and the strides in bytes of N operands.
+template <int N> struct Geometry {
+    u32 dims;
+    Divider sizes[MAX_DIMS];
+    i32 strides[MAX_DIMS][N];
+};
+
+/// The bytes from the first element of each operand to element `i`.
+template <int N> CT_FN void offsets(const Geometry<N>& geometry, u32 i, i64 (&result)[N]) {
+    #pragma unroll
+    for (int k = 0; k < N; k++) result[k] = 0;
+    #pragma unroll 1
+    for (u32 dim = 0; dim < geometry.dims; dim++) {
+        u32 quotient = geometry.sizes[dim].quotient(i), rest = i - quotient * geometry.sizes[dim].divisor;
+        i = quotient;
+        #pragma unroll
+        for (int k = 0; k < N; k++) result[k] += (i64)rest * geometry.strides[dim][k];
+    }
+}
+
+/// The operands' first elements: the result, then the inputs.
+template <int N> struct Pointers {
+    char* at[N];
+};
+
+/// Numbers of the call in the value type, and inputs that are one element in their storage type.
+struct Numbers {
+    unsigned char values[4][16];
+    unsigned char inputs[4][16];
+};
+
+template <class S, int W> struct __align__(sizeof(S) * W) Pack {
+    S v[W];
+};
+
+template <class E> struct Values {
+    E at[4];
+    CT_FN explicit Values(const Numbers& numbers) {
+        #pragma unroll
+        for (int k = 0; k < 4; k++) at[k] = *reinterpret_cast<const E*>(numbers.values[k]);
+    }
+};
+
+/// Any strides: one element per thread.
+template <class Op, class E, u32 CONSTANTS, class Out, class... In>
+__global__ void pointwise_strided(
+    u32 n, Pointers<1 + sizeof...(In)> operands, Numbers numbers, Geometry<1 + sizeof...(In)> geometry
+) {
+    const int N = 1 + sizeof...(In);
+    u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    i64 offset[N];
+    offsets(geometry, i, offset);
+    Values<E> s(numbers);
+    E x[N];
+    int k = 0;
+    (void)k;
+    ((x[k] = to<E>(widen(*reinterpret_cast<const In*>(
+          CONSTANTS >> k & 1 ? (const char*)numbers.inputs[k] : operands.at[k + 1] + offset[k + 1]))),
+      k++), ...);
+    *reinterpret_cast<Out*>(operands.at[0] + offset[0]) = narrow<Out>(Op::template apply<E>(x, s.at));
+}
+
+/// All operands dense in the order of the walk, aligned to W elements: W elements per thread.
+template <class Op, class E, u32 CONSTANTS, int W, class Out, class... In>
+__global__ void pointwise_dense(u64 n, Pointers<1 + sizeof...(In)> operands, Numbers numbers) {
+    const int N = 1 + sizeof...(In);
+    u64 first = ((u64)blockIdx.x * blockDim.x + threadIdx.x) * W;
+    if (first >= n) return;
+    Values<E> s(numbers);
+    E x[W][N];
+    if (first + W <= n) {
+        int k = 0;
+        (void)k;
+        (([&] {
+             if (CONSTANTS >> k & 1) {
+                 E constant = to<E>(widen(*reinterpret_cast<const In*>(numbers.inputs[k])));
+                 #pragma unroll
+                 for (int j = 0; j < W; j++) x[j][k] = constant;
+             } else {
+                 Pack<In, W> pack = reinterpret_cast<const Pack<In, W>*>(operands.at[k + 1])[first / W];
+                 #pragma unroll
+                 for (int j = 0; j < W; j++) x[j][k] = to<E>(widen(pack.v[j]));
+             }
+             k++;
+         }()), ...);
+        Pack<Out, W> result;
+        #pragma unroll
+        for (int j = 0; j < W; j++) result.v[j] = narrow<Out>(Op::template apply<E>(x[j], s.at));
+        reinterpret_cast<Pack<Out, W>*>(operands.at[0])[first / W] = result;
+        return;
+    }
+    for (u64 i = first; i < n; i++) {
+        int k = 0;
+        (void)k;
+        ((x[0][k] = to<E>(widen(CONSTANTS >> k & 1 ? *reinterpret_cast<const In*>(numbers.inputs[k])
+                                                   : reinterpret_cast<const In*>(operands.at[k + 1])[i])),
+          k++), ...);
+        reinterpret_cast<Out*>(operands.at[0])[i] = narrow<Out>(Op::template apply<E>(x[0], s.at));
+    }
+}
+
+// Expressions that the registry does not write: kernels of the CPU under the same names.
+
+#define CT_OPERATOR(name, body) \
+    struct name { template <class E> CT_FN static E apply(const E* x, const E* s) { return body; } };
+CT_OPERATOR(Copy, x[0])
+CT_OPERATOR(Fill, s[0])
+CT_OPERATOR(Where, (to<Truth>(x[0]).v ? x[1] : x[2]))
+CT_OPERATOR(Clamp, clamp(x[0], x[1], x[2]))
+CT_OPERATOR(Power, pow(x[0], x[1]))
+CT_OPERATOR(Square, x[0] * x[0])
+CT_OPERATOR(Cube, x[0] * x[0] * x[0])
+CT_OPERATOR(SquareRoot, sqrt(x[0]))
+CT_OPERATOR(ReciprocalRoot, rsqrt(x[0]))
+CT_OPERATOR(Reciprocal, reciprocal(x[0]))
+CT_OPERATOR(ReciprocalSquare, reciprocal(x[0] * x[0]))
+CT_OPERATOR(Rounded, round(x[0]))
+CT_OPERATOR(RoundedToPart, (round(x[0] * s[0]) / s[0]))
+CT_OPERATOR(RoundedToMultiple, (round(x[0] / s[0]) * s[0]))
+CT_OPERATOR(Conjugate, conj(x[0]))
+CT_OPERATOR(TrueQuotient, x[0] / x[1])
+CT_OPERATOR(FloorQuotient, floor_divide(x[0], x[1]))
+CT_OPERATOR(TruncQuotient, trunc_divide(x[0], x[1]))
+CT_OPERATOR(Logit, log(x[0] / (lit<E>(1.0) - x[0])))
+
+}  // namespace ct

@@ -1,0 +1,41 @@
+//! The functions of NVRTC.
+
+use super::{Handle, function_table, loader};
+use corten_core::{Result, err};
+use std::ffi::{c_char, c_int};
+use std::sync::OnceLock;
+
+function_table! {
+    /// The functions of `libnvrtc` that are called here.
+    Nvrtc {
+        nvrtcVersion(*mut c_int, *mut c_int);
+        nvrtcGetNumSupportedArchs(*mut c_int);
+        nvrtcGetSupportedArchs(*mut c_int);
+        nvrtcCreateProgram(
+            *mut Handle, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char,
+        );
+        nvrtcDestroyProgram(*mut Handle);
+        nvrtcAddNameExpression(Handle, *const c_char);
+        nvrtcCompileProgram(Handle, c_int, *const *const c_char);
+        nvrtcGetLoweredName(Handle, *const c_char, *mut *const c_char);
+        nvrtcGetProgramLogSize(Handle, *mut usize);
+        nvrtcGetProgramLog(Handle, *mut c_char);
+        nvrtcGetCUBINSize(Handle, *mut usize);
+        nvrtcGetCUBIN(Handle, *mut c_char);
+        nvrtcGetPTXSize(Handle, *mut usize);
+        nvrtcGetPTX(Handle, *mut c_char);
+    }
+}
+
+/// NVRTC, opened at the first call.
+///
+/// # Errors
+/// `Runtime` where it is not installed, with the command that installs it.
+pub(crate) fn nvrtc() -> Result<&'static Nvrtc> {
+    static NVRTC: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
+    let opened = NVRTC.get_or_init(|| {
+        let opened = loader::open(&loader::NVRTC).and_then(|library| Nvrtc::of(&library));
+        opened.map_err(|error| error.message().to_owned())
+    });
+    opened.as_ref().map_err(|message| err!(Runtime, "{message}"))
+}

@@ -1,0 +1,71 @@
+//! Launching kernels.
+
+use crate::compile::Function;
+use crate::device::bound;
+use crate::driver::{driver, error};
+use crate::stream::Stream;
+use corten_core::{Result, config, ensure};
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+/// Threads per block of kernels that do not need another number.
+pub(crate) const THREADS: u32 = 256;
+
+/// Grid and block of a launch, and the bytes of dynamic shared memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared: u32,
+}
+
+impl Shape {
+    /// Blocks of [`THREADS`] threads, so many that each of `steps` steps has a thread.
+    pub(crate) fn over(steps: i64) -> Self {
+        let blocks = (steps.max(1) as u64).div_ceil(u64::from(THREADS));
+        Self { grid: [blocks.min(i32::MAX as u64) as u32, 1, 1], block: [THREADS, 1, 1], shared: 0 }
+    }
+}
+
+/// Puts a kernel into a stream with the addresses of its parameters.
+///
+/// # Safety
+/// The parameters must be those of the kernel, and the memory that it reads and writes must stay until
+/// the stream has done it.
+///
+/// # Errors
+/// Those of the driver; with `CUDA_LAUNCH_BLOCKING=1` also those of the kernel.
+pub(crate) unsafe fn launch(
+    function: Function,
+    shape: Shape,
+    stream: Stream,
+    parameters: &mut [*mut c_void],
+) -> Result<()> {
+    ensure!(shape.grid.iter().all(|&size| size > 0), Internal, "a kernel needs a grid");
+    bound(stream.device())?;
+    let driver = driver()?;
+    let [(x, y, z), (u, v, w)] = [shape.grid, shape.block].map(|size| (size[0], size[1], size[2]));
+    // SAFETY: the caller's; the parameters are copied before the call returns.
+    let status = unsafe {
+        (driver.cuLaunchKernel)(
+            function.0,
+            x,
+            y,
+            z,
+            u,
+            v,
+            w,
+            shape.shared,
+            stream.handle(),
+            parameters.as_mut_ptr(),
+            std::ptr::null_mut(),
+        )
+    };
+    error::check(driver, status)?;
+    if launches_block() { stream.synchronize() } else { Ok(()) }
+}
+
+fn launches_block() -> bool {
+    static BLOCKING: OnceLock<bool> = OnceLock::new();
+    *BLOCKING.get_or_init(|| config::flag("CUDA_LAUNCH_BLOCKING"))
+}

@@ -1,0 +1,239 @@
+//! Pointwise operators: an expression, an iterator, one launch.
+
+use crate::compile::{Key, Program, function};
+use crate::launch::{Shape, launch};
+use crate::stream::Stream;
+use crate::text;
+use corten_core::{DType, Result, Scalar, bug, match_dtype, not_implemented_for};
+use corten_ops::TensorIterator;
+use corten_ops::meta::Domain;
+use std::ffi::c_void;
+
+/// A pointwise operator.
+pub(crate) struct Expression {
+    /// The operator's name, for messages.
+    pub(crate) name: &'static str,
+    /// The struct in the text that has the expression.
+    pub(crate) operator: &'static str,
+    /// The text that defines the struct; empty where `pointwise.cuh` does.
+    pub(crate) text: &'static str,
+    /// The number of tensors that it reads.
+    pub(crate) inputs: usize,
+    /// The dtypes that it is defined for.
+    pub(crate) domain: Domain,
+}
+
+/// The most operands: a result and the inputs.
+const MOST: usize = 4;
+/// The most dimensions of a walk after merging; as in `pointwise.cuh`.
+pub(crate) const MAX_DIMS: usize = 16;
+
+/// `Numbers` of `pointwise.cuh`.
+#[repr(C, align(16))]
+#[derive(Default)]
+struct Numbers {
+    values: [[u8; 16]; 4],
+    inputs: [[u8; 16]; 4],
+}
+
+/// `Divider` of `pointwise.cuh`: division by multiplication.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Divider {
+    divisor: u32,
+    multiplier: u32,
+    shift: u32,
+}
+
+impl Divider {
+    /// Divides numbers below 2^31 (Granlund and Montgomery, Division by Invariant Integers, 1994).
+    pub(crate) fn by(divisor: u32) -> Self {
+        let shift = 32 - divisor.saturating_sub(1).leading_zeros();
+        let power = 1_u64 << shift;
+        let multiplier = ((power - u64::from(divisor)) << 32) / u64::from(divisor.max(1)) + 1;
+        Self { divisor, multiplier: multiplier as u32, shift }
+    }
+}
+
+/// Runs an expression over a planned walk.
+///
+/// # Errors
+/// `NotImplemented` outside the operator's domain, and those of the driver.
+pub(crate) fn run(
+    expression: &'static Expression,
+    iter: &mut TensorIterator,
+    scalars: &[Scalar],
+) -> Result<()> {
+    let dtype = match iter.common_dtype() {
+        DType::Undefined => iter.input_dtype(),
+        common => common,
+    };
+    if !expression.domain.contains(dtype) {
+        return Err(not_implemented_for(expression.name, dtype));
+    }
+    run_as(expression, iter, scalars, dtype)
+}
+
+/// As [`run`], computing in `dtype`.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_as(
+    expression: &'static Expression,
+    iter: &mut TensorIterator,
+    scalars: &[Scalar],
+    dtype: DType,
+) -> Result<()> {
+    if iter.numel() == 0 {
+        return Ok(());
+    }
+    if iter.ninputs() < expression.inputs || iter.noutputs() != 1 {
+        bug!("{}: the walk has {} operands", expression.name, iter.ntensors());
+    }
+    let mut numbers = Numbers::default();
+    for (place, &scalar) in numbers.values.iter_mut().zip(scalars) {
+        *place = value_bytes(scalar, dtype)?;
+    }
+    iter.acquire()?;
+    for mut part in iter.parts_32bit() {
+        run_part(expression, &mut part, &mut numbers, dtype)?;
+    }
+    Ok(())
+}
+
+/// A number as an element of the value type of a dtype.
+fn value_bytes(scalar: Scalar, dtype: DType) -> Result<[u8; 16]> {
+    let value = match dtype {
+        DType::Complex32 | DType::BComplex32 => DType::Complex64,
+        _ if dtype.is_floating_point() && dtype.itemsize() < 4 => DType::Float32,
+        _ => dtype,
+    };
+    let mut bytes = [0_u8; 16];
+    match_dtype!(value, "number", All, T => {
+        let element: T = scalar.to();
+        // SAFETY: an element has at most 16 bytes, and any bytes may be written.
+        unsafe { bytes.as_mut_ptr().cast::<T>().write_unaligned(element) };
+        Ok(bytes)
+    })
+}
+
+fn run_part(
+    expression: &'static Expression,
+    iter: &mut TensorIterator,
+    numbers: &mut Numbers,
+    dtype: DType,
+) -> Result<()> {
+    let count = expression.inputs + 1;
+    let at = iter.pointers()?;
+    let mut pointers = [std::ptr::null_mut::<u8>(); MOST];
+    let mut dtypes = [DType::Undefined; 6];
+    let mut constants = 0;
+    dtypes[5] = dtype;
+    for i in 0..count {
+        (pointers[i], dtypes[i]) = (at[i], iter.dtype(i));
+        if i > 0 && iter.device_of(i).is_cpu() {
+            constants |= 1 << (i - 1);
+            let size = iter.dtype(i).itemsize();
+            // SAFETY: an operand of the host is one element, which the iterator holds.
+            unsafe { at[i].copy_to_nonoverlapping(numbers.inputs[i - 1].as_mut_ptr(), size) };
+        }
+    }
+    let stream = Stream::current(iter.device().index);
+    let width = dense_width(iter, &at, count, constants);
+    let key = Key {
+        device: stream.device(),
+        operator: std::ptr::from_ref(expression).addr(),
+        dtypes,
+        variant: constants << 8 | width,
+    };
+    let kernel = function(key, || program(expression, &dtypes, count, constants, width))?;
+    let numel = iter.numel();
+    let mut pointers = pointers;
+    let mut parameters = [(&raw mut pointers).cast::<c_void>(), (&raw mut *numbers).cast()];
+    if width > 0 {
+        let mut n = numel as u64;
+        let shape = Shape::over((numel as u64).div_ceil(u64::from(width)) as i64);
+        let mut all = [(&raw mut n).cast(), parameters[0], parameters[1]];
+        // SAFETY: the parameters are those of `pointwise_dense`; the operands are held, and their memory
+        // is used again only by work that comes after this in the stream.
+        return unsafe { launch(kernel, shape, stream, &mut all) };
+    }
+    let mut n = numel as u32;
+    let mut geometry = geometry(iter, count, constants)?;
+    let mut all = [
+        (&raw mut n).cast(),
+        parameters[0],
+        std::mem::take(&mut parameters[1]),
+        geometry.as_mut_ptr().cast(),
+    ];
+    // SAFETY: as above, of `pointwise_strided`.
+    unsafe { launch(kernel, Shape::over(numel), stream, &mut all) }
+}
+
+/// The number of elements that a thread takes of operands that are dense and aligned; 0 for others.
+fn dense_width(iter: &TensorIterator, at: &[*mut u8], count: usize, constants: u32) -> u32 {
+    let is_constant = |i: usize| i > 0 && constants >> (i - 1) & 1 == 1;
+    let size = |i: usize| iter.dtype(i).itemsize() as i64;
+    let operands = || (0..count).filter(|&i| !is_constant(i));
+    let dense = iter.ndim() == 0
+        || iter.numel() == 1
+        || iter.ndim() == 1 && operands().all(|i| iter.strides(i)[0] == size(i));
+    if !dense {
+        return 0;
+    }
+    let widest = operands().map(size).max().unwrap_or(1);
+    let mut width = (16 / widest).clamp(1, 4) as usize;
+    while width > 1 && operands().any(|i| at[i].addr() % (width * size(i) as usize) != 0) {
+        width /= 2;
+    }
+    width as u32
+}
+
+/// `Geometry<N>` of `pointwise.cuh`, as bytes: the number of dimensions, the dividers, the strides.
+fn geometry(iter: &TensorIterator, count: usize, constants: u32) -> Result<Vec<u32>> {
+    let dims = iter.ndim();
+    if dims > MAX_DIMS {
+        corten_core::bail!(Runtime, "CUDA kernels take at most {MAX_DIMS} dimensions, not {dims}");
+    }
+    let mut words = vec![0_u32; 1 + 3 * MAX_DIMS + MAX_DIMS * count];
+    words[0] = dims as u32;
+    for dim in 0..dims {
+        let divider = Divider::by(iter.shape()[dim] as u32);
+        words[1 + 3 * dim..4 + 3 * dim].copy_from_slice(&[
+            divider.divisor,
+            divider.multiplier,
+            divider.shift,
+        ]);
+        for i in 0..count {
+            let constant = i > 0 && constants >> (i - 1) & 1 == 1;
+            let stride = if constant { 0 } else { iter.strides(i)[dim] };
+            words[1 + 3 * MAX_DIMS + dim * count + i] = stride as i32 as u32;
+        }
+    }
+    Ok(words)
+}
+
+fn program(
+    expression: &Expression,
+    dtypes: &[DType; 6],
+    count: usize,
+    constants: u32,
+    width: u32,
+) -> Program {
+    let storage: Vec<&str> =
+        dtypes[..count].iter().map(|&dtype| text::storage_type(dtype)).collect();
+    let storage = storage.join(", ");
+    let value = text::value_type(dtypes[5]);
+    let operator = expression.operator;
+    let expression_of = match width {
+        0 => format!("ct::pointwise_strided<ct::{operator}, {value}, {constants}u, {storage}>"),
+        _ => format!(
+            "ct::pointwise_dense<ct::{operator}, {value}, {constants}u, {width}, {storage}>"
+        ),
+    };
+    Program {
+        text: vec![text::TYPES, text::MATH, text::POINTWISE],
+        own: expression.text.to_owned(),
+        expression: expression_of,
+    }
+}

@@ -1,0 +1,231 @@
+//! Streams: pools of each device, the current stream of a thread, and streams from outside.
+
+use crate::device::{MOST_DEVICES, bound, resolve};
+use crate::driver::{Handle, driver, error};
+use crate::event::Event;
+use corten_core::{Result, ensure};
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Streams per pool, as in PyTorch.
+const POOL: usize = 32;
+/// Priorities of pools: 0 and three higher ones.
+const PRIORITIES: usize = 4;
+/// CU_STREAM_NON_BLOCKING: no order with the legacy default stream.
+const NON_BLOCKING: u32 = 1;
+
+/// A queue of work of one device. Copies name the same queue; pooled streams are never destroyed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stream {
+    device: i8,
+    id: i64,
+    handle: Handle,
+}
+
+thread_local! {
+    static CURRENT: [Cell<Option<Stream>>; MOST_DEVICES] =
+        const { [const { Cell::new(None) }; MOST_DEVICES] };
+}
+
+struct Pool {
+    streams: [OnceLock<Handle>; POOL],
+    next: AtomicUsize,
+}
+
+static POOLS: [[Pool; PRIORITIES]; MOST_DEVICES] = [const {
+    [const { Pool { streams: [const { OnceLock::new() }; POOL], next: AtomicUsize::new(0) } };
+        PRIORITIES]
+}; MOST_DEVICES];
+
+impl Stream {
+    /// The default stream of a device, the legacy one that waits for and is waited for by the others
+    /// which are not made non-blocking.
+    pub fn default_of(device: i8) -> Self {
+        Self { device: resolve(device), id: 0, handle: Handle::NULL }
+    }
+
+    /// The stream in which this thread's work on a device is done.
+    pub fn current(device: i8) -> Self {
+        let device = resolve(device);
+        let chosen = CURRENT.with(|current| current.get(device as usize).and_then(Cell::get));
+        chosen.unwrap_or(Self::default_of(device))
+    }
+
+    /// A stream of the device's pool, taken in turn. Priority 0 is the lowest, -3 the highest.
+    ///
+    /// # Errors
+    /// `Runtime` without a driver, or when the stream cannot be made.
+    pub fn new(device: i8, priority: i32) -> Result<Self> {
+        let device = resolve(device);
+        let level = priority.clamp(1 - PRIORITIES as i32, 0).unsigned_abs() as usize;
+        bound(device)?;
+        let pool = &POOLS[device as usize][level];
+        let place = pool.next.fetch_add(1, Ordering::Relaxed) % POOL;
+        let handle = Self::pooled(device, level, place)?;
+        Ok(Self { device, id: Self::id_of(level, place), handle })
+    }
+
+    /// PyTorch's packing: bit 0 tells pooled streams from others, then the priority, then the number.
+    fn id_of(level: usize, place: usize) -> i64 {
+        ((place as i64) << 5) | ((level as i64 + 1) << 1) | 1
+    }
+
+    fn pooled(device: i8, level: usize, place: usize) -> Result<Handle> {
+        let slot = &POOLS[device as usize][level].streams[place];
+        if let Some(handle) = slot.get() {
+            return Ok(*handle);
+        }
+        let driver = driver()?;
+        let mut handle = Handle::NULL;
+        // SAFETY: the driver writes one handle; the device's context is current.
+        let status = unsafe {
+            (driver.cuStreamCreateWithPriority)(&mut handle, NON_BLOCKING, -(level as i32))
+        };
+        error::check(driver, status)?;
+        // Of two threads that come here at once, one makes a stream that is never used.
+        Ok(*slot.get_or_init(|| handle))
+    }
+
+    /// The stream that [`id`](Self::id) and [`device`](Self::device) describe.
+    ///
+    /// # Errors
+    /// `Runtime` for a number that no stream has.
+    pub fn from_id(device: i8, id: i64) -> Result<Self> {
+        let device = resolve(device);
+        if id & 1 == 0 {
+            return Ok(Self { device, id, handle: Handle(id as *mut _) });
+        }
+        let (level, place) = ((id >> 1) & 15, id >> 5);
+        let level = usize::try_from(level - 1).unwrap_or(PRIORITIES);
+        let place = usize::try_from(place).unwrap_or(POOL);
+        ensure!(level < PRIORITIES && place < POOL, Runtime, "no stream has the id {id}");
+        bound(device)?;
+        Ok(Self { device, id, handle: Self::pooled(device, level, place)? })
+    }
+
+    /// A stream that somebody else has made (a `CUstream`) and keeps.
+    ///
+    /// # Safety
+    /// `handle` must be a stream of the device for as long as this one or a copy is used.
+    pub unsafe fn external(device: i8, handle: usize) -> Self {
+        Self { device: resolve(device), id: handle as i64, handle: Handle(handle as *mut _) }
+    }
+
+    /// Makes the stream the current one of its device on this thread, and gives the one that was.
+    pub fn make_current(self) -> Self {
+        let previous = Self::current(self.device);
+        CURRENT.with(|current| current[self.device as usize].set(Some(self)));
+        previous
+    }
+
+    /// The device.
+    pub fn device(self) -> i8 {
+        self.device
+    }
+
+    /// PyTorch's number of the stream.
+    pub fn id(self) -> i64 {
+        self.id
+    }
+
+    /// The address that CUDA knows the stream by.
+    pub fn raw(self) -> usize {
+        self.handle.0.addr()
+    }
+
+    pub(crate) fn handle(self) -> Handle {
+        self.handle
+    }
+
+    /// Waits for the work of the stream.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub fn synchronize(self) -> Result<()> {
+        bound(self.device)?;
+        let driver = driver()?;
+        // SAFETY: the stream exists; external ones by the contract of `external`.
+        error::check(driver, unsafe { (driver.cuStreamSynchronize)(self.handle) })
+    }
+
+    /// Whether all work of the stream is done.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub fn query(self) -> Result<bool> {
+        bound(self.device)?;
+        let driver = driver()?;
+        // SAFETY: as above.
+        error::is_ready(driver, unsafe { (driver.cuStreamQuery)(self.handle) })
+    }
+
+    /// Work of the stream from now on waits for an event.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn wait_event(self, event: &Event) -> Result<()> {
+        let Some(handle) = event.handle() else { return Ok(()) };
+        bound(self.device)?;
+        let driver = driver()?;
+        // SAFETY: both exist.
+        error::check(driver, unsafe { (driver.cuStreamWaitEvent)(self.handle, handle, 0) })
+    }
+
+    /// Work of the stream from now on waits for what another one has been given until now.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn wait_stream(self, other: Self) -> Result<()> {
+        let mut event = Event::new(false);
+        event.record(other)?;
+        self.wait_event(&event)
+    }
+
+    /// The priority: 0, or a negative number for a higher one.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn priority(self) -> Result<i32> {
+        bound(self.device)?;
+        let driver = driver()?;
+        let mut priority = 0;
+        // SAFETY: the driver writes one number.
+        let status = unsafe { (driver.cuStreamGetPriority)(self.handle, &mut priority) };
+        error::check(driver, status)?;
+        Ok(priority)
+    }
+
+    /// Whether the stream's work is being captured into a graph instead of being done.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn is_capturing(self) -> Result<bool> {
+        bound(self.device)?;
+        let driver = driver()?;
+        let mut state = 0;
+        // SAFETY: the driver writes one number.
+        let status = unsafe { (driver.cuStreamIsCapturing)(self.handle, &mut state) };
+        error::check(driver, status)?;
+        Ok(state == 1)
+    }
+}
+
+/// Makes a stream the current one of its device until it is dropped.
+#[derive(Debug)]
+pub struct StreamGuard {
+    previous: Stream,
+}
+
+impl StreamGuard {
+    /// Makes the stream current.
+    pub fn new(stream: Stream) -> Self {
+        Self { previous: stream.make_current() }
+    }
+}
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        self.previous.make_current();
+    }
+}

@@ -1,0 +1,57 @@
+//! The text of the kernels, and the names of dtypes in it.
+
+use corten_core::DType;
+
+/// Element types and their conversions.
+pub(crate) const TYPES: &str = include_str!("../kernels/types.cuh");
+/// The primitives of expressions.
+pub(crate) const MATH: &str = include_str!("../kernels/math.cuh");
+/// Pointwise kernels.
+pub(crate) const POINTWISE: &str = include_str!("../kernels/pointwise.cuh");
+
+/// The type in which elements of a dtype lie in memory.
+pub(crate) fn storage_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::UInt8 => "ct::u8",
+        DType::Int8 => "ct::i8",
+        DType::Int16 => "ct::i16",
+        DType::Int32 => "ct::i32",
+        DType::Int64 => "ct::i64",
+        DType::UInt16 => "ct::u16",
+        DType::UInt32 => "ct::u32",
+        DType::UInt64 => "ct::u64",
+        DType::Float16 => "ct::Half",
+        DType::BFloat16 => "ct::BFloat16",
+        DType::Float64 => "double",
+        DType::Complex32 => "ct::HalfComplex",
+        DType::BComplex32 => "ct::BFloat16Complex",
+        DType::Complex64 => "ct::Complex<float>",
+        DType::Complex128 => "ct::Complex<double>",
+        DType::Bool => "bool",
+        DType::Float8E5m2 => "ct::F8E5M2",
+        DType::Float8E4m3fn => "ct::F8E4M3FN",
+        DType::Float8E5m2fnuz => "ct::F8E5M2FNUZ",
+        DType::Float8E4m3fnuz => "ct::F8E4M3FNUZ",
+        DType::Float8E8m0fnu => "ct::F8E8M0FNU",
+        DType::Float32 | DType::Undefined => "float",
+    }
+}
+
+/// The type in which kernels compute with elements of a dtype.
+pub(crate) fn value_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::UInt8 => "ct::Int<ct::u8>",
+        DType::Int8 => "ct::Int<ct::i8>",
+        DType::Int16 => "ct::Int<ct::i16>",
+        DType::Int32 => "ct::Int<ct::i32>",
+        DType::Int64 => "ct::Int<ct::i64>",
+        DType::UInt16 => "ct::Int<ct::u16>",
+        DType::UInt32 => "ct::Int<ct::u32>",
+        DType::UInt64 => "ct::Int<ct::u64>",
+        DType::Float64 => "double",
+        DType::Complex32 | DType::BComplex32 | DType::Complex64 => "ct::Complex<float>",
+        DType::Complex128 => "ct::Complex<double>",
+        DType::Bool => "ct::Truth",
+        _ => "float",
+    }
+}
