@@ -16,10 +16,13 @@ mod fallback;
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
+mod kernel;
 pub mod kernels;
 mod launch;
 mod memory;
+mod operands;
 mod pointwise;
+mod reduction;
 mod stream;
 mod text;
 
