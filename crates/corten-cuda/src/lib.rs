@@ -5,6 +5,7 @@ mod device;
 mod disk_cache;
 mod driver;
 mod event;
+mod failure;
 mod fallback;
 #[allow(
     missing_docs,
@@ -16,6 +17,7 @@ mod fallback;
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
+mod indexing;
 mod kernel;
 pub mod kernels;
 mod launch;
@@ -25,6 +27,7 @@ mod pointwise;
 mod reduction;
 mod stream;
 mod text;
+mod walk;
 
 use corten_core::{DeviceType, Result, set_allocator};
 

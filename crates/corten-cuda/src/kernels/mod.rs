@@ -7,3 +7,4 @@ pub mod pointwise;
 pub mod reduce;
 pub mod softmax;
 pub mod matmul;
+pub mod embedding;
