@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from emulator import AVAILABLE, MISSING, CompileError, CudaError, Sim, compile  # noqa: E402
+from emulator import AVAILABLE, MISSING, CompileError, CudaError, Sim, build, compile  # noqa: E402
 
 INT, FLOAT = ctypes.c_int, ctypes.c_float
 SEEDS = range(16)
@@ -66,6 +66,11 @@ def stderr_text():
             os.close(saved)
             file.seek(0)
             text.append(file.read().decode())
+
+
+def setUpModule():
+    if AVAILABLE:
+        build()
 
 
 @unittest.skipUnless(AVAILABLE, MISSING)

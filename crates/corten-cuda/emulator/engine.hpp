@@ -24,7 +24,7 @@ struct Random {  // xorshift64*
     state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
     return state * 0x2545F4914F6CDD1Dull >> 11;
   }
-  u64 below(u64 n) { return (*this)() % n; }
+  u64 below(u64 n) { return (unsigned __int128)((*this)() << 11) * n >> 64; }
 };
 
 // Saves the registers that a call preserves on the stack of `from` and continues on the stack `to`.
@@ -35,7 +35,7 @@ cusim_switch:
   mov %rsp, (%rdi)
   mov %rsi, %rsp
   pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp
-  ret)");
+  pop %rcx; jmp *%rcx)");  // `ret` would be mispredicted
 
 struct Launch {
   const Symbol *symbol;
@@ -76,10 +76,11 @@ class Runner {
   }
 
  private:
-  struct Fiber { void *stack_pointer; char *stack; int thread; };
-  struct Thread { unsigned index[3], mask; int fiber, lane; u64 value, result; };
+  struct Index { unsigned x, y, z, thread; };
+  struct Fiber { void *stack_pointer; char *stack; Index index; };
+  struct Thread { unsigned mask; int fiber, lane; u64 value, result; };
   struct Warp { unsigned live, arrived; };
-  static constexpr size_t kStack = 128 << 10;
+  static constexpr size_t kStack = 128 << 10, kStagger = 32 << 10;  // tops of stacks lie in different cache sets
   static inline Runner *self = nullptr;
   static inline thread_local Runner *active = nullptr;
   static const Engine engine_;
@@ -88,7 +89,7 @@ class Runner {
   unsigned threads_, started_, returned_;
   int current_, fibers_used_, barrier_line_;
   u64 barrier_count_, barrier_result_;
-  std::vector<unsigned> order_;
+  std::vector<Index> order_;  // in which threads start
   std::vector<Thread> thread_;
   std::vector<Warp> warp_;
   std::vector<Fiber> fiber_;
@@ -103,9 +104,8 @@ class Runner {
     self = this, *b.engine = &engine_;
     order_.resize(threads_), thread_.resize(threads_), warp_.resize((threads_ + 31) / 32);
     for (unsigned t = 0, x = launch_->block[0], y = launch_->block[1]; t < threads_; t++) {
-      unsigned at = random.below(t + 1), *index = thread_[t].index;
-      index[0] = t % x, index[1] = t / x % y, index[2] = t / x / y;
-      order_[t] = order_[at], order_[at] = t;
+      unsigned at = random.below(t + 1);
+      order_[t] = order_[at], order_[at] = {t % x, t / x % y, t / x / y, t};
     }
     memcpy(b.block_dim, launch_->block, sizeof launch_->block), memcpy(b.grid_dim, launch_->grid, sizeof launch_->grid);
     dynamic_.resize(launch_->dynamic_shared / 8 + 16);
@@ -138,16 +138,16 @@ class Runner {
     if (fibers_used_ == (int)fiber_.size()) {  // with an inaccessible page where the stack would overflow
       void *pages = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       mprotect(pages, kPage, PROT_NONE);
-      fiber_.push_back({nullptr, (char *)pages, -1});
+      fiber_.push_back({nullptr, (char *)pages, {}});
     }
     Fiber &made = fiber_[fibers_used_];
-    void **top = (void **)(made.stack + kStack);
+    void **top = (void **)(made.stack + kStack - fibers_used_ * 576 % kStagger);
     void (*entry)() = [] {
       self->launch_->symbol->run(self->launch_->params);
       self->returned_ == self->threads_ ? self->finish() : self->reschedule();
     };
     top[-2] = (void *)entry;  // above six registers, as cusim_switch pops them
-    made.stack_pointer = top - 8, made.thread = -1;
+    made.stack_pointer = top - 8, made.index.thread = ~0u;
     return fibers_used_++;
   }
 
@@ -177,20 +177,17 @@ class Runner {
     }
     cusim_switch(&fiber_[from].stack_pointer, fiber_[current_].stack_pointer);
   }
-  void show_index() {
-    memcpy(launch_->builtins->thread_idx, thread_[fiber_[current_].thread].index, sizeof(unsigned[3]));
-  }
+  void show_index() { memcpy(launch_->builtins->thread_idx, &fiber_[current_].index, sizeof(unsigned[3])); }
 
   bool next_thread() {
     Fiber &fiber = fiber_[current_];
-    if (fiber.thread >= 0) retire(fiber.thread);
-    fiber.thread = -1;
+    if (fiber.index.thread != ~0u) retire(fiber.index.thread);
+    fiber.index.thread = ~0u;
     if (started_ == threads_) return false;
-    fiber.thread = order_[started_++];
-    thread_[fiber.thread].fiber = current_;
+    fiber.index = order_[started_++];
     return show_index(), true;
   }
-  void retire(int thread) {
+  void retire(unsigned thread) {
     returned_++;
     if (!at_barrier_.empty()) trap_barrier("threads returned while others wait", barrier_line_);
     Warp &warp = warp_[thread / 32];
@@ -214,10 +211,10 @@ class Runner {
   }
 
   u64 collective(unsigned mask, u64 value, int lane) {
-    int id = fiber_[current_].thread;
+    unsigned id = fiber_[current_].index.thread;
     Thread &mine = thread_[id];
     if (!(mask >> (id & 31) & 1)) trap("a lane outside the mask calls a warp collective");
-    mine.mask = mask, mine.value = value, mine.lane = lane;
+    mine = {mask, current_, lane, value, 0};
     warp_[id / 32].arrived |= 1u << (id & 31);
     if (!complete(id / 32, mask)) reschedule();
     return mine.result;
@@ -248,7 +245,7 @@ inline const Engine Runner::engine_ = {
     [] { return self->next_thread(); },
     [](int line, bool predicate) { return self->barrier(line, predicate); },
     [](unsigned mask, u64 value, int lane) { return self->collective(mask, value, lane); },
-    [] { return self->warp_[self->fiber_[self->current_].thread / 32].live; },
+    [] { return self->warp_[self->fiber_[self->current_].index.thread / 32].live; },
     [](const char *reason) { self->trap(reason); },
 };
 }  // namespace cusim
