@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -317,6 +318,71 @@ class Streams(EmulatorTest):
         sim.cu.cuMemsetD32Async(out, 7, ctypes.c_size_t(1), stream)
         self.assertEqual(sim.download("i", out, 1, stream=stream)[0], 7)
         self.assertEqual(order, [1, 2, 3])
+
+    def test_host_function_that_waits_for_another_thread(self):
+        for seed in SEEDS:
+            sim = Sim(seed=seed)
+            fill = sim.functions(VECTOR, plain=["fill"])
+            a, b, x, y = sim.stream(), sim.stream(), sim.alloc(400), sim.alloc(400)
+            results = []
+
+            def other():  # calls the driver while the first thread is in the host function
+                sim.use(0)
+                sim.launch(fill, 1, 128, y, INT(4), INT(100), stream=b)
+                results.append(list(sim.download("i", y, 100, stream=b)))
+
+            thread = threading.Thread(target=other)
+            callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: (thread.start(), thread.join())[1])
+            sim.cu.cuLaunchHostFunc(a, callback, None)
+            sim.launch(fill, 1, 128, x, INT(3), INT(100), stream=a)
+            self.assertEqual(list(sim.download("i", x, 100, stream=a)), [3] * 100)
+            self.assertEqual(results, [[4] * 100])
+
+    def test_threads(self):
+        sim = Sim(seed=1)
+        fill, increment = sim.functions(VECTOR, plain=["fill", "increment"])
+        results = {}
+
+        def work(index):
+            sim.use(0)
+            stream, out = sim.stream(), sim.alloc(400)
+            sim.launch(fill, 1, 128, out, INT(index), INT(100), stream=stream)
+            for _ in range(50):
+                sim.launch(increment, 1, 100, out, INT(100), stream=stream)
+            sim.cu.cuStreamSynchronize(stream)
+            results[index] = list(sim.download("i", out, 100, stream=stream))
+
+        threads = [threading.Thread(target=work, args=[index]) for index in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(results, {index: [index + 50] * 100 for index in range(8)})
+
+    def test_a_seed_gives_the_same_order_again(self):
+        def order(seed):
+            sim, ran = Sim(seed=seed), []
+            append = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda value: ran.append(value))
+            streams = [sim.stream() for _ in range(5)]
+            for i in range(20):
+                sim.cu.cuLaunchHostFunc(streams[i % 5], append, ctypes.c_void_p(i + 1))
+            sim.sync()
+            return ran
+
+        self.assertEqual(order(4), order(4))
+        self.assertEqual(sorted(order(4)), list(range(1, 21)))
+        self.assertGreater(len({tuple(order(seed)) for seed in SEEDS}), len(SEEDS) // 2)
+
+    def test_forked_process(self):
+        sim = Sim()
+        child = os.fork()
+        if child == 0:
+            try:
+                sim.cu.cuInit(0)
+            except CudaError as error:
+                os._exit(error.code)
+            os._exit(0)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 3)
 
     def test_capture_and_replay(self):
         for seed in SEEDS:

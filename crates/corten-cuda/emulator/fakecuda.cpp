@@ -1,5 +1,11 @@
 // A CUDA driver on host memory. Streams are queues that run in a random legal order, as late as a
-// synchronization allows or whenever the seed says. `cuInit` reads the settings, CUSIM_*.
+// synchronization allows or whenever the seed says. Settings, read by cuInit:
+//   CUSIM_SEED     order of streams, blocks and threads (0)
+//   CUSIM_DEVICES  number of devices (2), of which CUDA_VISIBLE_DEVICES leaves some
+//   CUSIM_MEM      bytes of each device (4 GiB)
+//   CUSIM_COMPUTE  compute capability (9.0)
+//   CUSIM_STRICT   1: the host faults when it touches device memory
+//   CUSIM_FAIL     injected errors, NAME:CALL[:ERROR] with commas between: cuMemAlloc_v2:3 fails the third call
 #include <fcntl.h>
 
 #include <algorithm>
@@ -80,9 +86,9 @@ struct Injection { int at, error, calls; };
 struct Driver {
   std::mutex mutex;
   std::condition_variable_any finished;  // for what runs without the lock: host functions
-  bool initialized = false;
+  bool initialized = false, forked = false;
   std::vector<std::unique_ptr<Device>> devices;
-  std::set<Stream *> streams;
+  std::vector<Stream *> streams;  // in the order of creation: a seed means the same in each run
   std::set<void *> handles;  // live events, modules, functions and memory handles
   std::map<void *, GraphPtr> graphs;
   std::map<std::pair<Module *, std::string>, Function> functions;
@@ -129,7 +135,8 @@ struct Call {
 
 static Stream *stream_of(void *handle) {
   if ((u64)handle <= 2) return handle == (void *)2 ? &current->per_thread : &current->legacy;
-  return d.streams.count((Stream *)handle) ? (Stream *)handle : nullptr;
+  auto it = std::find(d.streams.begin(), d.streams.end(), handle);
+  return it == d.streams.end() ? nullptr : *it;
 }
 
 // ---- Queues
@@ -235,7 +242,7 @@ static const char *after_comma(const char *p) { return (p = strchr(p, ',')) ? p 
 
 API(cuInit, (unsigned)) {
   std::lock_guard<std::mutex> lock(d.mutex);
-  if (d.initialized) return 0;
+  if (d.initialized || d.forked) return d.forked ? 3 : 0;
   const char *visible = getenv("CUDA_VISIBLE_DEVICES"), *compute = getenv("CUSIM_COMPUTE"), *fail = getenv("CUSIM_FAIL");
   int count = setting("CUSIM_DEVICES", 2);
   std::set<int> seen;  // the list of visible devices ends at the first that does not exist
@@ -252,13 +259,13 @@ API(cuInit, (unsigned)) {
   d.memory.strict = setting("CUSIM_STRICT", 0);
   for (int i = 0; i < count; i++) {
     d.devices.emplace_back(new Device(i));
-    d.streams.insert({&d.devices[i]->legacy, &d.devices[i]->per_thread});
+    d.streams.insert(d.streams.end(), {&d.devices[i]->legacy, &d.devices[i]->per_thread});
     d.memory.arenas.emplace_back(setting("CUSIM_MEM", 4ull << 30));
   }
   struct sigaction action = {};
   action.sa_sigaction = on_fault, action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   for (int i = 0; i < 3; i++) sigaction(kFaults[i], &action, &d.previous[i]);
-  pthread_atfork(nullptr, nullptr, [] { d.initialized = false; });
+  pthread_atfork(nullptr, nullptr, [] { d.initialized = false, d.forked = true; });
   return d.initialized = true, 0;
 }
 API(cuDriverGetVersion, (int *version)) { return *version = 13000, 0; }
@@ -434,10 +441,10 @@ CALL(cuIpcCloseMemHandle, (char *p), Area *a = d.memory.area(p); REQUIRE(a && a-
 // ---- Streams and events
 
 CALL(cuStreamCreateWithPriority, (Stream **stream, unsigned flags, int priority),
-  d.streams.insert(*stream = new Stream(current, !(flags & 1), std::max(-5, std::min(0, priority))));)
+  d.streams.push_back(*stream = new Stream(current, !(flags & 1), std::max(-5, std::min(0, priority))));)
 CALL(cuStreamDestroy_v2, (Stream *handle), REQUIRE((u64)handle > 2, 400) STREAM(s, handle)
   wait_for_last(s);
-  d.streams.erase(s);
+  d.streams.erase(std::find(d.streams.begin(), d.streams.end(), s));
   delete s;)
 CALL(cuStreamGetPriority, (void *stream, int *priority), STREAM(s, stream) *priority = s->priority;)
 CALL(cuStreamSynchronize, (void *stream), STREAM(s, stream) TRY(prohibited(s)) return wait_for_last(s);)
