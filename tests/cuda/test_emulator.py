@@ -605,6 +605,10 @@ class PlantedBugs(EmulatorTest):
         sim = Sim()
         message = self.launch_fails(719, sim, sim.functions(text, plain=["f"]), 1, 64, shared=4 * 63)
         self.assertIn("dynamic shared memory", message)
+        far = text.replace("s[threadIdx.x]", "s[threadIdx.x + 65536]")
+        sim = Sim()
+        message = self.launch_fails(700, sim, sim.functions(far, plain=["f"]), 1, 64)
+        self.assertIn("access to address", message)
 
     def test_shared_memory_is_not_zero(self):
         text = """extern "C" __global__ void f(int* out) {

@@ -94,10 +94,15 @@ class Runner {
   std::vector<Warp> warp_;
   std::vector<Fiber> fiber_;
   std::vector<int> runnable_, at_barrier_;
-  std::vector<u64> dynamic_;
-  char *static_;
+  char *static_, *dynamic_ = guarded(256 << 10);
   void *main_, *address_;
   sigjmp_buf fault_;
+
+  static char *guarded(size_t bytes) {  // memory between inaccessible pages
+    char *pages = (char *)mmap(nullptr, bytes + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    mprotect(pages + kPage, bytes, PROT_READ | PROT_WRITE);
+    return pages + kPage;
+  }
 
   void prepare() {
     const Builtins &b = *launch_->builtins;
@@ -108,8 +113,7 @@ class Runner {
       order_[t] = order_[at], order_[at] = {t % x, t / x % y, t / x / y, t};
     }
     memcpy(b.block_dim, launch_->block, sizeof launch_->block), memcpy(b.grid_dim, launch_->grid, sizeof launch_->grid);
-    dynamic_.resize(launch_->dynamic_shared / 8 + 16);
-    *b.dynamic_shared = (void *)(((uintptr_t)dynamic_.data() + 15) & ~15);
+    *b.dynamic_shared = dynamic_;
     b.touch_shared();
     if (launch_->static_shared) dlinfo(launch_->library, RTLD_DI_TLS_DATA, &static_);
     static thread_local char alternate[64 << 10];  // a fault on a full stack is handled on another one
@@ -121,25 +125,20 @@ class Runner {
     const Launch &of = *launch_;
     unsigned *index = of.builtins->block_idx;
     index[0] = at % of.grid[0], index[1] = at / of.grid[0] % of.grid[1], index[2] = at / of.grid[0] / of.grid[1];
-    char *dynamic = (char *)*of.builtins->dynamic_shared;
     if (of.static_shared) memset(static_, kPoisonAllocated, of.static_shared);
-    memset(dynamic, kPoisonAllocated, of.dynamic_shared);
-    memset(dynamic + of.dynamic_shared, kCanary, 64);
+    memset(dynamic_, kPoisonAllocated, of.dynamic_shared);
+    memset(dynamic_ + of.dynamic_shared, kCanary, 64);
     for (unsigned w = 0; w < warp_.size(); w++)
       warp_[w] = {~0u >> (32 * (w + 1) > threads_ ? 32 * (w + 1) - threads_ : 0), 0};
     started_ = returned_ = fibers_used_ = 0;
     runnable_.clear(), at_barrier_.clear();
     cusim_switch(&main_, fiber_[current_ = new_fiber()].stack_pointer);
     for (int i = 0; i < 64; i++)
-      if ((unsigned char)dynamic[of.dynamic_shared + i] != kCanary) error = "write past the end of dynamic shared memory";
+      if ((unsigned char)dynamic_[of.dynamic_shared + i] != kCanary) error = "write past the end of dynamic shared memory";
   }
 
   int new_fiber() {
-    if (fibers_used_ == (int)fiber_.size()) {  // with an inaccessible page where the stack would overflow
-      void *pages = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      mprotect(pages, kPage, PROT_NONE);
-      fiber_.push_back({nullptr, (char *)pages, {}});
-    }
+    if (fibers_used_ == (int)fiber_.size()) fiber_.push_back({nullptr, guarded(kStack), {}});
     Fiber &made = fiber_[fibers_used_];
     void **top = (void **)(made.stack + kStack - fibers_used_ * 576 % kStagger);
     void (*entry)() = [] {
