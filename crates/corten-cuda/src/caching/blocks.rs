@@ -138,6 +138,10 @@ impl BlockTable {
         self.remove(next);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.len() == self.vacant.len()
+    }
+
     /// The block that the program holds at `address`.
     pub(super) fn live(&self, address: u64) -> Option<BlockId> {
         self.live.get(&address).copied()

@@ -261,7 +261,7 @@ impl AllocConfig {
                 tokens.skip(1);
             }
         }
-        bail!(Value, "Index out of bounds in ConfigTokenizer: the list of {key} is not closed")
+        bail!(Runtime, "Index out of bounds in ConfigTokenizer: the list of {key} is not closed")
     }
 
     /// Sets one interval and returns its index; the first that is named also sets all below it.

@@ -1,6 +1,6 @@
 //! Expandable segments: ranges of addresses that get memory granule by granule.
 
-use corten_core::{Error, Result};
+use corten_core::Result;
 
 use super::blocks::{BlockId, MemoryBlock};
 use super::config::{ReserveSize, SMALL_SEGMENT, round_up};
@@ -187,22 +187,23 @@ impl<E> DeviceState<E> {
         self.blocks[middle].mapped = false;
         let granules = (first..end).step_by(granule as usize);
         let results = granules.map(|address| memory.unmap(self.device, address, granule));
-        let mut result = results.fold(Ok(()), Result::and);
+        let result = results.fold(Ok(()), Result::and);
         self.count_reserved(pool, -((end - first) as i64));
         self.trace(TraceAction::SegmentUnmap, first, end - first, stream, pool.id, None);
         let whole = self.insert_coalesced(middle);
-        if !self.blocks[whole].is_split() {
-            result = result.and(self.release_range(memory, whole, segment));
-        }
-        result.map_err(Error::from)
+        result?;
+        if self.blocks[whole].is_split() { Ok(()) } else { self.release_range(raw, whole) }
     }
 
-    fn release_range(
+    /// Gives a range back that is one unmapped block.
+    pub(super) fn release_range<R: RawMem<Event = E>>(
         &mut self,
-        memory: &dyn VirtualMemory,
+        raw: &R,
         id: BlockId,
-        segment: ExpandableSegment,
-    ) -> Result<(), RawError> {
+    ) -> Result<()> {
+        let (Some(memory), Some(segment)) = (raw.virtual_memory(), self.segment_of(id)) else {
+            return Ok(());
+        };
         self.take_free(id);
         let (pool, index) = (self.blocks[id].pool, self.blocks[id].expandable);
         self.blocks.remove(id);
@@ -211,6 +212,6 @@ impl<E> DeviceState<E> {
         }
         let owner = self.pools.owner(pool.id);
         owner.segments = owner.segments.saturating_sub(1);
-        memory.release(self.device, segment.address, segment.bytes)
+        Ok(memory.release(self.device, segment.address, segment.bytes)?)
     }
 }

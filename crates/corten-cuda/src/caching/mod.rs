@@ -224,8 +224,8 @@ impl<R: RawMem> CachingAllocator<R> {
     /// As [`CachingAllocator::empty_cache`], of one device.
     pub fn empty_device_cache(&self, device: usize, pool: PoolId) -> Result<()> {
         let mut state = self.lock(device)?;
-        let idle = state.reserved == 0 && state.pending.is_empty();
-        if idle { Ok(()) } else { state.release_cached(&self.raw, pool) }
+        // A device that has not been touched stays so.
+        if state.blocks.is_empty() { Ok(()) } else { state.release_cached(&self.raw, pool) }
     }
 
     /// The segment that `address` lies in, as an address and a size: what another process has to open to reach a

@@ -118,8 +118,16 @@ impl<E> DeviceState<E> {
     }
 
     fn release_pool<R: RawMem<Event = E>>(&mut self, raw: &R, key: PoolKey) -> Result<()> {
-        let free: Vec<BlockId> = self.pools.get(key).free.iter().map(|key| key.3).collect();
+        let pool = self.pools.get(key);
+        let free: Vec<BlockId> = pool.free.iter().map(|key| key.3).collect();
+        let unmapped: Vec<BlockId> = pool.unmapped.iter().map(|key| key.3).collect();
         let mut result = Ok(());
+        for id in unmapped {
+            // A range that never got memory because the device had none.
+            if !self.blocks[id].is_split() {
+                result = result.and(self.release_range(raw, id));
+            }
+        }
         for id in free {
             if self.blocks[id].expandable.is_some() {
                 result = result.and(self.unmap_free(raw, id));
