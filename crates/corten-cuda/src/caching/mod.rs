@@ -340,7 +340,10 @@ impl<R: RawMem> CachingAllocator<R> {
     fn run_callbacks(&self) -> bool {
         IN_CALLBACK.set(true);
         let callbacks = self.callbacks.read().unwrap_or_else(PoisonError::into_inner);
-        let freed = callbacks.iter().fold(false, |freed, callback| callback() || freed);
+        let mut freed = false;
+        for callback in callbacks.iter() {
+            freed |= callback();
+        }
         IN_CALLBACK.set(false);
         freed
     }

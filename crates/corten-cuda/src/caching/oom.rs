@@ -36,11 +36,14 @@ pub(super) fn absurd_size() -> Error {
 /// A size as PyTorch prints it: `20.00 MiB`.
 pub fn format_size(bytes: u64) -> String {
     let scaled = |unit: u64| bytes as f64 / unit as f64;
-    match bytes {
-        0..=1024 => format!("{bytes} bytes"),
-        ..=MIB => format!("{:.2} KiB", scaled(1 << 10)),
-        ..=0x4000_0000 => format!("{:.2} MiB", scaled(MIB)),
-        _ => format!("{:.2} GiB", scaled(1 << 30)),
+    if bytes <= 1 << 10 {
+        format!("{bytes} bytes")
+    } else if bytes <= MIB {
+        format!("{:.2} KiB", scaled(1 << 10))
+    } else if bytes <= 1 << 30 {
+        format!("{:.2} MiB", scaled(MIB))
+    } else {
+        format!("{:.2} GiB", scaled(1 << 30))
     }
 }
 

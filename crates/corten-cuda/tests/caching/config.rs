@@ -75,73 +75,71 @@ fn some_settings_start_anew_and_others_stay() {
     assert_eq!(second.pinned_max_cached_size, 4 * MIB);
 }
 
+const ERRORS: &[(&str, &str)] = &[
+    ("foo:1", "Unrecognized key 'foo' in Accelerator allocator config."),
+    ("foo", "Unrecognized key 'foo' in Accelerator allocator config."),
+    (",", "Unrecognized key ',' in Accelerator allocator config."),
+    (
+        "max_split_size_mb=5",
+        "Unrecognized key 'max_split_size_mb=5' in Accelerator allocator config.",
+    ),
+    (
+        "max_split_size_mb:30 garbage_collection_threshold:0.5",
+        "Unrecognized key '0.5' in Accelerator allocator config.",
+    ),
+    ("max_split_size_mb:10", "CachingAllocator option max_split_size_mb too small, must be >= 20"),
+    (
+        "large_segment_size_mb:40,max_split_size_mb:30",
+        "CachingAllocator option max_split_size_mb too small, must be >= 40",
+    ),
+    (
+        "max_non_split_rounding_mb:10",
+        "CachingAllocator option max_non_split_rounding_mb too small, must be >= 20",
+    ),
+    ("large_segment_size_mb:10", "CachingAllocator option large_segment_size_mb must be > 10 MB"),
+    (
+        "garbage_collection_threshold:1.5",
+        "garbage_collect_threshold is invalid, set it in (0.0, 1.0)",
+    ),
+    (
+        "garbage_collection_threshold:nan",
+        "garbage_collect_threshold is invalid, set it in (0.0, 1.0)",
+    ),
+    ("roundup_power2_divisions:3", "For roundups, the divisions has to be power of 2 "),
+    (
+        "roundup_power2_divisions:[256:3]",
+        "For roundups, the divisions has to be power of 2 or 0 to disable roundup ",
+    ),
+    ("roundup_power2_divisions:[255:1]", "For roundups, the intervals have to be power of 2 "),
+    (
+        "expandable_segments:true",
+        "Expected 'True' or 'False' at index 2 in ConfigTokenizer but got 'true'",
+    ),
+    (
+        "expandable_segments:1",
+        "Expected 'True' or 'False' at index 2 in ConfigTokenizer but got '1'",
+    ),
+    ("backend:foo", "Unknown allocator backend, options are native and cudaMallocAsync"),
+    (
+        "per_process_memory_fraction:1.5",
+        "per_process_memory_fraction is invalid, set it in [0.0, 1.0]",
+    ),
+    ("pinned_num_register_threads:3", "Number of register threads has to be power of 2, got 3"),
+    (
+        "pinned_num_register_threads:256",
+        "Number of register threads should be less than or equal to 128, got 256",
+    ),
+    ("pinned_reserve_segment_size_mb:0", "Pinned reserve segment size has to be greater than 0"),
+    ("max_split_size_mb:abc", "stoull: expected a number for max_split_size_mb but got 'abc'"),
+    (
+        "garbage_collection_threshold:x",
+        "stod: expected a number for garbage_collection_threshold but got 'x'",
+    ),
+];
+
 #[test]
 fn errors() {
-    let booleans = "Expected 'True' or 'False' at index 2 in ConfigTokenizer but got ";
-    for (text, message) in [
-        ("foo:1", "Unrecognized key 'foo' in Accelerator allocator config."),
-        ("foo", "Unrecognized key 'foo' in Accelerator allocator config."),
-        (",", "Unrecognized key ',' in Accelerator allocator config."),
-        (
-            "max_split_size_mb=5",
-            "Unrecognized key 'max_split_size_mb=5' in Accelerator allocator config.",
-        ),
-        (
-            "max_split_size_mb:30 garbage_collection_threshold:0.5",
-            "Unrecognized key '0.5' in Accelerator allocator config.",
-        ),
-        (
-            "max_split_size_mb:10",
-            "CachingAllocator option max_split_size_mb too small, must be >= 20",
-        ),
-        (
-            "large_segment_size_mb:40,max_split_size_mb:30",
-            "CachingAllocator option max_split_size_mb too small, must be >= 40",
-        ),
-        (
-            "max_non_split_rounding_mb:10",
-            "CachingAllocator option max_non_split_rounding_mb too small, must be >= 20",
-        ),
-        (
-            "large_segment_size_mb:10",
-            "CachingAllocator option large_segment_size_mb must be > 10 MB",
-        ),
-        (
-            "garbage_collection_threshold:1.5",
-            "garbage_collect_threshold is invalid, set it in (0.0, 1.0)",
-        ),
-        (
-            "garbage_collection_threshold:nan",
-            "garbage_collect_threshold is invalid, set it in (0.0, 1.0)",
-        ),
-        ("roundup_power2_divisions:3", "For roundups, the divisions has to be power of 2 "),
-        (
-            "roundup_power2_divisions:[256:3]",
-            "For roundups, the divisions has to be power of 2 or 0 to disable roundup ",
-        ),
-        ("roundup_power2_divisions:[255:1]", "For roundups, the intervals have to be power of 2 "),
-        ("expandable_segments:true", &format!("{booleans}'true'")),
-        ("expandable_segments:1", &format!("{booleans}'1'")),
-        ("backend:foo", "Unknown allocator backend, options are native and cudaMallocAsync"),
-        (
-            "per_process_memory_fraction:1.5",
-            "per_process_memory_fraction is invalid, set it in [0.0, 1.0]",
-        ),
-        ("pinned_num_register_threads:3", "Number of register threads has to be power of 2, got 3"),
-        (
-            "pinned_num_register_threads:256",
-            "Number of register threads should be less than or equal to 128, got 256",
-        ),
-        (
-            "pinned_reserve_segment_size_mb:0",
-            "Pinned reserve segment size has to be greater than 0",
-        ),
-        ("max_split_size_mb:abc", "stoull: expected a number for max_split_size_mb but got 'abc'"),
-        (
-            "garbage_collection_threshold:x",
-            "stod: expected a number for garbage_collection_threshold but got 'x'",
-        ),
-    ] {
+    for &(text, message) in ERRORS {
         let error = AllocConfig::default().parse_over(text).unwrap_err();
         assert_eq!((error.kind(), error.message()), (ErrorKind::Value, message), "{text}");
     }

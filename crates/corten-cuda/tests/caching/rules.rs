@@ -328,9 +328,9 @@ fn expandable_segments_grow_and_shrink() {
     assert_eq!(stats.inactive_split.all.peak, 0);
 }
 
-struct Place(&'static str);
+struct SourceLine(&'static str);
 
-impl AllocationContext for Place {
+impl AllocationContext for SourceLine {
     fn label(&self) -> String {
         self.0.to_owned()
     }
@@ -347,7 +347,7 @@ fn history_is_a_ring() {
         enabled: true,
         when: RecordContext::Alloc,
         max_entries: 6,
-        recorder: Some(Arc::new(|| Some(Arc::new(Place("model.py:12"))))),
+        recorder: Some(Arc::new(|| Some(Arc::new(SourceLine("model.py:12"))))),
         clear: false,
     };
     allocator.record_history(&options).unwrap();
