@@ -1,5 +1,6 @@
 //! The CUDA back end: nothing of CUDA is linked, and nothing of it is loaded before the first use.
 
+pub mod caching;
 mod compile;
 mod device;
 mod disk_cache;
