@@ -5,6 +5,7 @@ mod compile;
 mod device;
 mod disk_cache;
 mod driver;
+mod driver_memory;
 mod event;
 mod failure;
 mod fallback;
@@ -38,7 +39,9 @@ pub use device::{
     synchronize,
 };
 pub use driver::set_library_directories;
+pub use driver_memory::DriverMemory;
 pub use event::Event;
+pub use memory::{device_memory, is_pinned, pinned_memory, pinned_storage, record_stream};
 pub use stream::{Stream, StreamGuard};
 
 /// Registers the allocator of CUDA devices and their kernels. Nothing of CUDA is loaded.
