@@ -42,7 +42,9 @@ pub use boxed::{FromIValue, IValue, Returns, Stack, StoreIn, returns};
 pub use corten_codegen::schema;
 pub use corten_core as core;
 pub use corten_core::{Error, ErrorKind, Result, Scalar};
-pub use dispatch::{BoxedCall, BoxedKernel, Found, KeyBuilder, Registration, Target, TypedOp};
+pub use dispatch::{
+    BoxedCall, BoxedKernel, Found, KeyBuilder, Registration, Signed, Target, TypedOp,
+};
 pub use generated::{op, sig, stubs};
 pub use iter::TensorIterator;
 pub use library::{Library, call};

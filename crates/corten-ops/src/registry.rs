@@ -5,6 +5,7 @@ use crate::boxed::{IValue, Stack};
 use crate::dispatch::{BoxedKernel, KeyBuilder, Registration, Target};
 use crate::schema::Schema;
 use corten_core::{KeySet, Result};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
@@ -134,7 +135,7 @@ impl OpDef {
 }
 
 /// An operator whatever its signature.
-pub trait AnyOp: Sync {
+pub trait AnyOp: Any + Sync {
     /// The declaration.
     fn def(&self) -> &'static OpDef;
     /// The parsed schema.

@@ -223,6 +223,7 @@ fn gradient(op: &Op) -> &'static str {
 
 /// The dispatching function of an overload.
 fn function(op: &Op, schema: &Schema, signature: &Signature) -> String {
+    let names: Vec<&str> = signature.parameters.iter().map(|p| p.name.as_str()).collect();
     format!(
         "#[doc = {doc:?}] pub fn {function}({declared}) -> Result<{output}> {{
             sig::call_{name}({static_name}.lookup({keys})?{comma}{passed})
@@ -233,16 +234,18 @@ fn function(op: &Op, schema: &Schema, signature: &Signature) -> String {
         output = signature.output.rust(),
         name = signature.name(),
         static_name = static_name(schema),
-        keys = keys(signature),
+        keys = keys(signature, &names),
         comma = if signature.parameters.is_empty() { "" } else { ", " },
         passed = signature.passed(),
     )
 }
 
 /// The key set of a call: of its tensors; where there are none, of what it is asked to make.
-fn keys(signature: &Signature) -> String {
+/// The key set of a call whose arguments have these names.
+pub(super) fn keys(signature: &Signature, names: &[impl AsRef<str>]) -> String {
     let mut text = "KeyBuilder::new()".to_owned();
-    for parameter in &signature.parameters {
+    let named = || signature.parameters.iter().zip(names.iter().map(AsRef::as_ref));
+    for (parameter, name) in named() {
         let method = match (parameter.ty.base, parameter.ty.shape) {
             (Base::Tensor, Shape::One) => "tensor",
             (Base::Tensor, Shape::Optional) => "optional",
@@ -251,16 +254,16 @@ fn keys(signature: &Signature) -> String {
             (Base::Generator, Shape::Optional) => "generator",
             _ => continue,
         };
-        text.push_str(&format!(".{method}({})", parameter.name));
+        text.push_str(&format!(".{method}({name})"));
     }
-    let find = |base: Base| signature.parameters.iter().find(|p| p.ty.base == base);
-    if let (None, Some(device)) = (find(Base::Tensor), find(Base::Device)) {
+    let find = |base: Base| named().find(|(p, _)| p.ty.base == base);
+    if let (None, Some((device, name))) = (find(Base::Tensor), find(Base::Device)) {
         let given = |name: &str, ty: Ty| match ty.shape {
             Shape::One => format!("Some({name})"),
             _ => name.to_owned(),
         };
-        let layout = find(Base::Layout).map_or("None".to_owned(), |p| given(&p.name, p.ty));
-        text.push_str(&format!(".options({layout}, {})", given(&device.name, device.ty)));
+        let layout = find(Base::Layout).map_or("None".to_owned(), |(p, name)| given(name, p.ty));
+        text.push_str(&format!(".options({layout}, {})", given(name, device.ty)));
     }
     text + ".finish()"
 }

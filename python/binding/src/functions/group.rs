@@ -1,7 +1,7 @@
 //! What one Python name means: the overloads of an operator, in the order they are tried.
 
 use super::deprecated;
-use super::fast::{self, Fast};
+use super::fast::FastCalls;
 use super::overload::Overload;
 use crate::args::{ParamKind, Parser, Signature};
 use corten_ops::{AnyOp, OpKind};
@@ -22,7 +22,6 @@ pub(crate) struct Group {
     ops: Vec<&'static dyn AnyOp>,
     outs: Vec<&'static dyn AnyOp>,
     table: OnceLock<Table>,
-    pub(crate) fast: Option<Fast>,
 }
 
 impl Group {
@@ -37,6 +36,8 @@ pub(crate) struct Table {
     pub(crate) parser: Parser,
     /// One per signature of the parser.
     pub(crate) overloads: Vec<Overload>,
+    /// The calls that need no parser.
+    pub(crate) fast: FastCalls,
 }
 
 impl Group {
@@ -47,13 +48,7 @@ impl Group {
         ops: Vec<&'static dyn AnyOp>,
         outs: Vec<&'static dyn AnyOp>,
     ) -> Self {
-        Self { name, mode, ops, outs, table: OnceLock::new(), fast: None }
-    }
-
-    /// The same with the operator's fast path, if it has one.
-    pub(crate) fn with_fast(mut self) -> Self {
-        self.fast = fast::find(self.name, self.mode);
-        self
+        Self { name, mode, ops, outs, table: OnceLock::new() }
     }
 
     /// The group of one overload, called as a function.
@@ -141,9 +136,10 @@ fn build(name: &str, mode: Mode, ops: &[&'static dyn AnyOp], outs: &[&'static dy
     let order = canonical_order(&made);
     let old = deprecated_orders(name, mode, ops, outs, &made);
     let mut places: Vec<Option<(Signature, Overload)>> = made.into_iter().map(Some).collect();
-    let (signatures, overloads) =
+    let (signatures, overloads): (Vec<_>, Vec<_>) =
         order.into_iter().filter_map(|index| places[index].take()).chain(old).unzip();
-    Table { parser: Parser { signatures }, overloads }
+    let fast = FastCalls::of(&signatures, &overloads, mode);
+    Table { parser: Parser { signatures }, overloads, fast }
 }
 
 /// The deprecated signatures of a function; they are tried last.

@@ -8,7 +8,6 @@ mod call;
 mod deprecated;
 mod estimate;
 mod fast;
-mod fast_reductions;
 mod group;
 mod overload;
 mod publish;
