@@ -70,6 +70,14 @@ pub struct OpDef {
     pub autocast: Option<Autocast>,
     /// Sets that it belongs to.
     pub tags: &'static [&'static str],
+    /// Whether it is the in-place form of a view: it changes sizes and strides, and no element.
+    pub is_view_inplace: bool,
+    /// Whether a Python number may stand for a tensor argument.
+    pub numbers: bool,
+    /// Parameter lists that Python accepts with a warning.
+    pub deprecated: &'static [&'static str],
+    /// The formulas of the gradient: the arguments of each, and its text.
+    pub formulas: &'static [(&'static str, &'static str)],
 }
 
 /// How the work of an operator grows with the elements of its arguments.

@@ -54,7 +54,7 @@ pub fn ops(registry: &Registry) -> Generated {
         &module("What runs everywhere.", "pub(crate) mod kernel", &output.items(Section::Kernel)),
         &format!("impl crate::Tensor {{\n{}}}\n\n", indented(&output.methods())),
         &output.register(
-            "/// Registers what the meta device does where no iterator knows it.
+            "/// Registers what the meta device does where no iterator knows it, and functions at further keys.
             pub(crate) fn register()",
             "",
         ),
@@ -109,6 +109,13 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
             let (declared, output) = (signature.declared(), signature.output.rust());
             let code = format!("pub(crate) fn {name}({declared}) -> Result<{output}> {{ {body} }}");
             pieces.push(Piece { place: Section::Kernel, code });
+        }
+        if (form, left_out) == (Form::Declared, false) {
+            pieces.extend(op.any_at.iter().map(|(key, path)| {
+                let name = static_name(schema);
+                let code = format!("op::{name}.implement(Target::{key}, any::{path});");
+                Piece { place: Section::Register, code }
+            }));
         }
         if let (Form::Declared, false, Some(path)) = (form, left_out, meta_function(op)) {
             let name = static_name(schema);
@@ -186,10 +193,15 @@ fn declaration(
             kind: OpKind::{kind}, function: {function}, method: {method}, python: &[{homes}],
             doc: {doc:?}, source: {source:?}, implementation: {implementation:?},
             gradient: Gradient::{gradient}, batch: {batch}, cost: Cost::{cost:?}, autocast: {autocast}, tags: &{tags:?},
+            is_view_inplace: {is_view_inplace}, numbers: {numbers}, deprecated: &{deprecated:?}, formulas: &{formulas:?},
         }}, sig::boxed_{name}{kernel});",
         static_name = static_name(schema),
         gradient = gradient(op),
         cost = op.cost,
+        numbers = op.numbers,
+        is_view_inplace = form == Form::Inplace && op.schema.viewed().is_some(),
+        deprecated = if form == Form::Out { &[] } else { &op.deprecated[..] },
+        formulas = formulas(op, form),
         tags = if *schema == op.schema { &op.tags[..] } else { &[] },
         autocast = match op.autocast.filter(|_| *schema == op.schema) {
             Some(cast) => format!("Some(Autocast::{cast:?})"),
@@ -218,6 +230,18 @@ fn gradient(op: &Op) -> &'static str {
         Grad::None => "None",
         Grad::Composite => "Composite",
         Grad::Manual | Grad::Formulas { .. } | Grad::Multi { .. } => "Formula",
+    }
+}
+
+/// The formulas of the declared form's gradient: the arguments of each, and its text.
+fn formulas(op: &Op, form: Form) -> Vec<(String, &str)> {
+    match &op.grad {
+        _ if form != Form::Declared => Vec::new(),
+        Grad::Formulas { formulas, .. } => {
+            formulas.iter().map(|(name, formula)| (name.clone(), formula.text.as_str())).collect()
+        }
+        Grad::Multi { formula, args, .. } => vec![(args.join(", "), formula.text.as_str())],
+        Grad::None | Grad::Composite | Grad::Manual => Vec::new(),
     }
 }
 
