@@ -4,6 +4,7 @@
 
 mod allocation;
 mod check;
+mod facts;
 mod goldens;
 mod keys;
 mod layers;

@@ -8,6 +8,7 @@ mod determinism;
 mod device;
 mod dtype;
 mod error;
+mod fast_paths;
 mod fork;
 pub mod generator;
 pub mod geometry;
@@ -44,6 +45,7 @@ pub use error::{
     Error, ErrorKind, Result, WarningHandler, is_first_warning, set_warn_always,
     set_warning_handler, warn, warn_once,
 };
+pub use fast_paths::{fast_paths, set_fast_paths};
 pub use generator::{Generator, GeneratorGuard, default_cpu_generator, manual_seed, philox};
 pub use geometry::Dims;
 pub use keys::{

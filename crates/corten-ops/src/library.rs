@@ -60,6 +60,10 @@ impl Library {
             cost: Cost::Stream,
             autocast: None,
             tags: &[],
+            is_view_inplace: false,
+            numbers: false,
+            deprecated: &[],
+            formulas: &[],
         };
         let name = def.qualified_name();
         if registry::find(&name).is_some() {
