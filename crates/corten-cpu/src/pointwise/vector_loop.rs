@@ -79,7 +79,7 @@ unsafe fn long_loop<L: Lanes, S: Sink<L>>(
     scalars: &Scalars,
     n: usize,
 ) {
-    const { assert!(size_of::<<S::From as Memory<L>>::Elem>() == size_of::<L::Elem>()) };
+    debug_assert_eq!(size_of::<<S::From as Memory<L>>::Elem>(), size_of::<L::Elem>());
     if n == 0 {
         return;
     }
