@@ -44,7 +44,9 @@ pub use error::{
     Error, ErrorKind, Result, WarningHandler, is_first_warning, set_warn_always,
     set_warning_handler, warn, warn_once,
 };
-pub use generator::{Generator, GeneratorGuard, default_cpu_generator, manual_seed, philox};
+pub use generator::{
+    DEFAULT_SEED, Generator, GeneratorGuard, PhiloxState, default_cpu_generator, manual_seed, philox,
+};
 pub use geometry::Dims;
 pub use keys::{
     ADINPLACEORVIEW, AUTOCAST_KEYS, AUTOGRAD_KEYS, Backend, DispatchKey, KeySet, NUM_RUNTIME_KEYS,

@@ -36,6 +36,7 @@ fn run_on_the_host(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     }
     let device = device.unwrap_or(Device::cuda(crate::current_device()));
     let _guard = DeviceGuard::new(device.index)?;
+    replace_generators(call, stack, device.index)?;
     call.op().call_boxed(stack)?;
     for (original, computed) in &written {
         write_back(original, computed)?;
@@ -49,6 +50,21 @@ fn run_on_the_host(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
             None if tensor.defined() && tensor.device().is_cpu() => on(tensor, device),
             None => Ok(tensor.clone()),
         })?;
+    }
+    Ok(())
+}
+
+/// Random numbers that the host draws in the place of a kernel follow the device's generator.
+fn replace_generators(call: &BoxedCall, stack: &mut Stack, device: i8) -> Result<()> {
+    for (argument, value) in call.op().schema().arguments.iter().zip(stack.iter_mut()) {
+        let twin = match value {
+            IValue::Generator(given) => given.host_twin()?,
+            IValue::None if argument.name == "generator" => {
+                crate::default_generator(device)?.host_twin()?
+            }
+            _ => continue,
+        };
+        *value = IValue::Generator(twin);
     }
     Ok(())
 }

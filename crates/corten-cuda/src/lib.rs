@@ -6,6 +6,7 @@ mod disk_cache;
 mod driver;
 mod event;
 mod fallback;
+mod generator;
 #[allow(
     missing_docs,
     clippy::all,
@@ -26,12 +27,13 @@ mod text;
 use corten_core::{DeviceType, Result, set_allocator};
 
 pub use device::{
-    DeviceGuard, Properties, can_device_access_peer, current_device, device_count,
-    device_properties, driver_version, is_in_bad_fork, is_initialized, mem_get_info, set_device,
-    synchronize,
+    DeviceGuard, Properties, can_device_access_peer, check_driver, current_device, device_count,
+    device_properties, driver_version, has_primary_context, initialize, is_in_bad_fork,
+    is_initialized, mem_get_info, set_device, synchronize,
 };
-pub use driver::set_library_directories;
+pub use driver::{set_library_directories, set_library_search};
 pub use event::Event;
+pub use generator::{default_generator, manual_seed_all, new_generator};
 pub use stream::{Stream, StreamGuard};
 
 /// Registers the allocator of CUDA devices and their kernels. Nothing of CUDA is loaded.
