@@ -17,10 +17,13 @@ mod generator;
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
+mod kernel;
 pub mod kernels;
 mod launch;
 mod memory;
+mod operands;
 mod pointwise;
+mod reduction;
 mod stream;
 mod text;
 

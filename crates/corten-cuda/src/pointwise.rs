@@ -4,10 +4,12 @@ use crate::compile::{Key, Program, function};
 use crate::launch::{Shape, launch};
 use crate::stream::Stream;
 use crate::text;
-use corten_core::{DType, Result, Scalar, bug, match_dtype, not_implemented_for};
+use corten_core::{DType, Result, Scalar, bug, ensure, match_dtype, not_implemented_for};
 use corten_ops::TensorIterator;
 use corten_ops::meta::Domain;
+use smallvec::SmallVec;
 use std::ffi::c_void;
+use std::ops::Range;
 
 /// A pointwise operator.
 pub(crate) struct Expression {
@@ -31,9 +33,23 @@ pub(crate) const MAX_DIMS: usize = 16;
 /// `Numbers` of `pointwise.cuh`.
 #[repr(C, align(16))]
 #[derive(Default)]
-struct Numbers {
+pub(crate) struct Numbers {
     values: [[u8; 16]; 4],
     inputs: [[u8; 16]; 4],
+}
+
+impl Numbers {
+    /// Numbers in the value type of a dtype.
+    ///
+    /// # Errors
+    /// `NotImplemented` for a dtype without values.
+    pub(crate) fn of(scalars: &[Scalar], dtype: DType) -> Result<Self> {
+        let mut numbers = Self::default();
+        for (place, &scalar) in numbers.values.iter_mut().zip(scalars) {
+            *place = value_bytes(scalar, dtype)?;
+        }
+        Ok(numbers)
+    }
 }
 
 /// `Divider` of `pointwise.cuh`: division by multiplication.
@@ -90,10 +106,7 @@ pub(crate) fn run_as(
     if iter.ninputs() < expression.inputs || iter.noutputs() != 1 {
         bug!("{}: the walk has {} operands", expression.name, iter.ntensors());
     }
-    let mut numbers = Numbers::default();
-    for (place, &scalar) in numbers.values.iter_mut().zip(scalars) {
-        *place = value_bytes(scalar, dtype)?;
-    }
+    let mut numbers = Numbers::of(scalars, dtype)?;
     iter.acquire()?;
     for mut part in iter.parts_32bit() {
         run_part(expression, &mut part, &mut numbers, dtype)?;
@@ -189,25 +202,46 @@ fn dense_width(iter: &TensorIterator, at: &[*mut u8], count: usize, constants: u
     width as u32
 }
 
-/// `Geometry<N>` of `pointwise.cuh`, as bytes: the number of dimensions, the dividers, the strides.
+/// `Geometry<N>` of `pointwise.cuh` for some dimensions of a walk and some operands; as words: the number
+/// of dimensions, the dividers, the strides. Operands in `constants` do not move.
 fn geometry(iter: &TensorIterator, count: usize, constants: u32) -> Result<Vec<u32>> {
-    let dims = iter.ndim();
-    if dims > MAX_DIMS {
-        corten_core::bail!(Runtime, "CUDA kernels take at most {MAX_DIMS} dimensions, not {dims}");
+    let operands: SmallVec<[usize; MOST]> = (0..count).collect();
+    let mut words = geometry_of(iter, 0..iter.ndim(), &operands)?;
+    for dim in 0..iter.ndim() {
+        for i in (1..count).filter(|i| constants >> (i - 1) & 1 == 1) {
+            words[1 + 3 * MAX_DIMS + dim * count + i] = 0;
+        }
     }
+    Ok(words)
+}
+
+/// `Geometry<N>` of some dimensions of a walk, where N is the number of operands.
+///
+/// # Errors
+/// `Runtime` for more dimensions than kernels take.
+pub(crate) fn geometry_of(
+    iter: &TensorIterator,
+    dims: Range<usize>,
+    operands: &[usize],
+) -> Result<Vec<u32>> {
+    ensure!(
+        dims.len() <= MAX_DIMS,
+        Runtime,
+        "CUDA kernels take at most {MAX_DIMS} dimensions, not {}",
+        dims.len()
+    );
+    let count = operands.len();
     let mut words = vec![0_u32; 1 + 3 * MAX_DIMS + MAX_DIMS * count];
-    words[0] = dims as u32;
-    for dim in 0..dims {
+    words[0] = dims.len() as u32;
+    for (place, dim) in dims.enumerate() {
         let divider = Divider::by(iter.shape()[dim] as u32);
-        words[1 + 3 * dim..4 + 3 * dim].copy_from_slice(&[
+        words[1 + 3 * place..4 + 3 * place].copy_from_slice(&[
             divider.divisor,
             divider.multiplier,
             divider.shift,
         ]);
-        for i in 0..count {
-            let constant = i > 0 && constants >> (i - 1) & 1 == 1;
-            let stride = if constant { 0 } else { iter.strides(i)[dim] };
-            words[1 + 3 * MAX_DIMS + dim * count + i] = stride as i32 as u32;
+        for (k, &i) in operands.iter().enumerate() {
+            words[1 + 3 * MAX_DIMS + place * count + k] = iter.strides(i)[dim] as i32 as u32;
         }
     }
     Ok(words)

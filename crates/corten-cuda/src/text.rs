@@ -9,6 +9,15 @@ pub(crate) const MATH: &str = include_str!("../kernels/math.cuh");
 /// Pointwise kernels.
 pub(crate) const POINTWISE: &str = include_str!("../kernels/pointwise.cuh");
 
+/// Reductions.
+pub(crate) const REDUCE: &str = include_str!("../kernels/reduce.cuh");
+
+/// Softmax, and what blocks combine.
+pub(crate) const SOFTMAX: &str = include_str!("../kernels/softmax.cuh");
+
+/// Products of matrices.
+pub(crate) const GEMM: &str = include_str!("../kernels/gemm.cuh");
+
 /// The type in which elements of a dtype lie in memory.
 pub(crate) fn storage_type(dtype: DType) -> &'static str {
     match dtype {

@@ -4,3 +4,6 @@ pub mod copy;
 pub mod fill;
 pub mod index;
 pub mod pointwise;
+pub mod reduce;
+pub mod softmax;
+pub mod matmul;

@@ -163,8 +163,9 @@ impl Operand {
     /// Allows one rank-0 CPU input beside operands of another device; `used` counts them.
     fn check_device(&self, common: Device, used: &mut i32) -> Result<()> {
         if !self.is_output && self.sizes.is_empty() && self.device.is_cpu() {
-            // Beside tensors without data a number stands wherever one is taken.
-            if common.is_meta() {
+            // Beside tensors without data a number stands wherever one is taken, and one that was given
+            // as a number travels with the launch.
+            if common.is_meta() || self.inline.is_some() || self.tensor.is_wrapped_number() {
                 return Ok(());
             }
             *used += 1;

@@ -1,0 +1,92 @@
+//! Tensors of a device as the operands of a launch.
+
+use corten_core::{Access, AccessSet, DType, Device, MemoryFormat, Result, TensorBase, TensorOptions, bail};
+use corten_ops::{Tensor, op};
+
+/// Device addresses of tensors, held for a launch.
+pub(crate) struct Operands<'a> {
+    set: AccessSet<'a>,
+}
+
+impl<'a> Operands<'a> {
+    /// Holds tensors, which must be on one device. Undefined ones have a null address.
+    ///
+    /// # Errors
+    /// `Runtime` for tensors of the host or of two devices, and for a tensor that another thread has given
+    /// another shape or storage.
+    pub(crate) fn hold(wanted: &[(&'a Tensor, Access)]) -> Result<Self> {
+        let mut device: Option<Device> = None;
+        for tensor in wanted.iter().map(|(tensor, _)| tensor).filter(|tensor| tensor.defined()) {
+            let own = tensor.device();
+            let first = *device.get_or_insert(own);
+            if !own.is_cuda() || own != first {
+                bail!(
+                    Runtime,
+                    "Expected all tensors to be on the same device, but found at least two devices, {first} \
+                     and {own}!"
+                );
+            }
+        }
+        let bases: Vec<(&TensorBase, Access)> =
+            wanted.iter().map(|&(tensor, access)| (tensor.base(), access)).collect();
+        let set = AccessSet::acquire(&bases)?;
+        for (i, (tensor, _)) in wanted.iter().enumerate() {
+            check_extent(tensor, set.byte_ptr(i), set.extent(i))?;
+        }
+        Ok(Self { set })
+    }
+
+    /// The address of a tensor's first element.
+    pub(crate) fn at(&self, index: usize) -> *mut u8 {
+        self.set.byte_ptr(index)
+    }
+}
+
+fn check_extent(tensor: &Tensor, start: *mut u8, (storage, nbytes): (*mut u8, usize)) -> Result<()> {
+    if !tensor.defined() || tensor.numel() == 0 {
+        return Ok(());
+    }
+    let size = tensor.itemsize() as i64;
+    let (mut low, mut high) = (0_i64, size);
+    for (size_of, stride) in tensor.sizes().iter().zip(tensor.strides()) {
+        let last = (size_of - 1).saturating_mul(stride).saturating_mul(size);
+        (low, high) = (low.saturating_add(last.min(0)), high.saturating_add(last.max(0)));
+    }
+    let first = start.addr() as i64 - storage.addr() as i64;
+    let within = first.saturating_add(low) >= 0
+        && usize::try_from(first.saturating_add(high)).is_ok_and(|end| end <= nbytes);
+    if !within {
+        bail!(
+            Runtime,
+            "a tensor was given another shape or storage by another thread while an operator was about to \
+             use it"
+        );
+    }
+    Ok(())
+}
+
+/// A tensor of `like`'s device and a dtype, contiguous, with arbitrary contents.
+pub(crate) fn empty(sizes: &[i64], dtype: DType, like: &Tensor) -> Result<Tensor> {
+    let options = TensorOptions::default().dtype(dtype).device(like.device());
+    Ok(TensorBase::empty(sizes, options)?.into())
+}
+
+/// As [`empty`], filled with zeros.
+pub(crate) fn zeros(sizes: &[i64], dtype: DType, like: &Tensor) -> Result<Tensor> {
+    op::zero_(&empty(sizes, dtype, like)?)
+}
+
+/// The tensor itself where it is contiguous, or a contiguous copy.
+pub(crate) fn contiguous(tensor: &Tensor) -> Result<Tensor> {
+    match tensor.is_contiguous() {
+        true => Ok(tensor.clone()),
+        false => op::contiguous(tensor, MemoryFormat::Contiguous),
+    }
+}
+
+/// A tensor without data of the same sizes, strides and dtype: an operator called with such tensors
+/// checks its arguments and decides the shape of its result.
+pub(crate) fn on_meta(tensor: &Tensor) -> Result<Tensor> {
+    let options = TensorOptions::default().dtype(tensor.dtype()).device(Device::META);
+    Ok(TensorBase::empty_strided(&tensor.sizes(), &tensor.strides(), options)?.into())
+}
