@@ -87,7 +87,7 @@ def _cuda_storage(name, host):
 
         cuda.init()
         kwargs.setdefault("device", "cuda")
-        return TypedStorage(*args, dtype=host._dtype, **kwargs)
+        return TypedStorage(*args, dtype=host._dtype, _internal=True, **kwargs)
 
     members = {"__new__": new, "_dtype": host._dtype, "__module__": "torch.cuda", "__doc__": f"{host.__doc__[:-1]} on a GPU."}
     return type(name, (), members)

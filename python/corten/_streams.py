@@ -188,6 +188,8 @@ class Event:
         Raises:
             ValueError: One of them is not recorded, or takes no times.
         """
+        if not (self.enable_timing and end_event.enable_timing):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._native is None or end_event._native is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         return self._native.elapsed_time(end_event._native)

@@ -45,7 +45,8 @@ pub use error::{
     set_warning_handler, warn, warn_once,
 };
 pub use generator::{
-    DEFAULT_SEED, Generator, GeneratorGuard, PhiloxState, default_cpu_generator, manual_seed, philox,
+    DEFAULT_SEED, Generator, GeneratorGuard, PhiloxState, default_cpu_generator, default_generator,
+    manual_seed, philox, set_device_generators,
 };
 pub use geometry::Dims;
 pub use keys::{

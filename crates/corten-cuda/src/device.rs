@@ -85,8 +85,7 @@ pub fn has_primary_context(index: i8) -> Result<bool> {
     // SAFETY: the driver writes one number.
     error::check(driver, unsafe { (driver.cuDeviceGet)(&mut handle, i32::from(resolve(index))) })?;
     // SAFETY: the driver writes two numbers.
-    let status =
-        unsafe { (driver.cuDevicePrimaryCtxGetState)(handle, &mut flags, &mut active) };
+    let status = unsafe { (driver.cuDevicePrimaryCtxGetState)(handle, &mut flags, &mut active) };
     error::check(driver, status)?;
     Ok(active != 0)
 }

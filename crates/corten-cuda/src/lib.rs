@@ -46,6 +46,7 @@ pub use stream::{Stream, StreamGuard};
 pub fn init() -> Result<()> {
     static ALLOCATOR: memory::CudaAllocator = memory::CudaAllocator;
     set_allocator(DeviceType::Cuda, &ALLOCATOR, 0);
+    corten_core::set_device_generators(default_generator);
     fallback::register();
     generated::register()
 }

@@ -67,6 +67,8 @@ pub struct OpDef {
     pub cost: Cost,
     /// What automatic casts do to its floating-point arguments.
     pub autocast: Option<Autocast>,
+    /// The same on GPUs.
+    pub autocast_cuda: Option<Autocast>,
     /// Sets that it belongs to.
     pub tags: &'static [&'static str],
 }

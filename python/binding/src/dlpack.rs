@@ -333,6 +333,11 @@ fn import_with(object: &Obj, device: Option<Device>, copy: Option<bool>) -> Py<T
         let [kind, id] = [device_type, device_id].map(|number| Obj::int(i64::from(number)));
         options.push((name!("dl_device"), Obj::tuple([kind, id])?));
     }
+    #[cfg(feature = "cuda")]
+    if let Some(index) = cuda_index(object)? {
+        let stream = crate::cuda::exchange::stream_for_producer(index)?;
+        options.push((name!("stream"), stream));
+    }
     let given: Vec<_> = options.iter().map(|(name, value)| (*name, value)).collect();
     let capsule = method.call_with(&[], &given).or_else(|raised| {
         // Libraries from before version 1 of DLPack do not know the arguments.
@@ -349,6 +354,16 @@ fn import_with(object: &Obj, device: Option<Device>, copy: Option<bool>) -> Py<T
         return Ok(crate::functions::op1!("aten::clone", &made, format)?);
     }
     Ok(made)
+}
+
+/// The index of the GPU that a producer's memory is on.
+#[cfg(feature = "cuda")]
+fn cuda_index(object: &Obj) -> Py<Option<i8>> {
+    let Some(method) = object.attr_opt(name!("__dlpack_device__"))? else { return Ok(None) };
+    let answer = method.call(&[])?.items()?;
+    let [kind, index] = answer.as_slice() else { return Ok(None) };
+    let is_cuda = kind.to_i64()? == 2;
+    Ok(if is_cuda { i8::try_from(index.to_i64()?).ok() } else { None })
 }
 
 /// Whether the object is a capsule, which [`import_capsule`] takes.

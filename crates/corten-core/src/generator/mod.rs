@@ -9,7 +9,8 @@ pub use mt19937::Mt19937;
 
 use crate::refcount::PyObjectSlot;
 use crate::{
-    Device, DispatchKey, Error, IntrusivePtr, KeySet, RefCount, RefCounted, Result, bail, ensure, err,
+    Device, DispatchKey, Error, IntrusivePtr, KeySet, RefCount, RefCounted, Result, bail, ensure,
+    err,
 };
 
 /// The seed of a generator that nobody seeded.
@@ -303,6 +304,26 @@ fn decode_philox(bytes: &[u8]) -> Result<PhiloxState> {
 pub fn default_cpu_generator() -> &'static Generator {
     static DEFAULT: OnceLock<Generator> = OnceLock::new();
     DEFAULT.get_or_init(|| Generator::cpu(DEFAULT_SEED))
+}
+
+/// What finds the default generators of devices, which their back end keeps.
+static OF_DEVICES: OnceLock<fn(i8) -> Result<&'static Generator>> = OnceLock::new();
+
+/// Says who keeps the default generators of GPUs.
+pub fn set_device_generators(find: fn(i8) -> Result<&'static Generator>) {
+    // The first one stays: there is one back end.
+    let _ = OF_DEVICES.set(find);
+}
+
+/// The generator of a device's kernels that are given none: the host's where the device has no back end.
+///
+/// # Errors
+/// Those of the back end, such as a device that does not exist.
+pub fn default_generator(device: Device) -> Result<&'static Generator> {
+    match OF_DEVICES.get() {
+        Some(find) if device.is_cuda() => find(device.index),
+        _ => Ok(default_cpu_generator()),
+    }
 }
 
 /// Seeds the default generator.

@@ -133,8 +133,12 @@ pub fn randperm_generator(
     let dtype = dtype.unwrap_or(DType::Int64);
     check_representable(n, dtype)?;
     let mut order: Vec<i64> = try_collect(0..n)?;
-    let generator = generator.unwrap_or(corten_core::default_cpu_generator());
-    let source = match device.is_some_and(Device::is_cuda) {
+    let device_or_host = device.unwrap_or(Device::CPU);
+    let generator = match generator {
+        Some(generator) => generator,
+        None => corten_core::default_generator(device_or_host)?,
+    };
+    let source = match device_or_host.is_cuda() {
         true => generator.host_twin()?,
         false => generator.expect_host()?.clone(),
     };

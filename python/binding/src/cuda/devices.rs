@@ -13,9 +13,9 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
         method!("_cuda_getDeviceCount", |_m: &Obj, _a: Args<'_>| Obj::int(
             cuda::device_count() as i64
         )),
-        method!("_cuda_isInBadFork", |_m: &Obj, _a: Args<'_>| Ok(Obj::bool(
-            cuda::is_in_bad_fork()
-        ))),
+        method!("_cuda_isInBadFork", |_m: &Obj, _a: Args<'_>| Ok(
+            Obj::bool(cuda::is_in_bad_fork())
+        )),
         method!("_cuda_hasContext", |_m: &Obj, _a: Args<'_>| Ok(Obj::bool(
             cuda::is_initialized() && !cuda::is_in_bad_fork()
         ))),

@@ -77,9 +77,11 @@ fn new(_class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
         let event = Event::new(bound.bool(0)?).blocking(bound.bool(1)?);
         return instance(PyEvent(RwLock::new(event.interprocess(bound.bool(2)?))));
     }
-    let name: [u8; 64] = bound.object(1)?.as_bytes()?.try_into().map_err(|_| {
-        value_error("cudaIpcEventHandle_t expects byte-like object of size 64")
-    })?;
+    let name: [u8; 64] = bound
+        .object(1)?
+        .as_bytes()?
+        .try_into()
+        .map_err(|_| value_error("cudaIpcEventHandle_t expects byte-like object of size 64"))?;
     let event = Event::from_ipc_handle(device_index(bound.int(0)?)?, name)?;
     instance(PyEvent(RwLock::new(event)))
 }

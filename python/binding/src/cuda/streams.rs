@@ -39,7 +39,8 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
             Obj::uint(named(&bound)?.raw() as u64)
         }),
         method!("_cuda_streamPriority", |_m: &Obj, args: Args<'_>| {
-            let bound = parser!("_cuda_streamPriority(int device, int stream)").parse(None, args)?;
+            let bound =
+                parser!("_cuda_streamPriority(int device, int stream)").parse(None, args)?;
             Obj::int(named(&bound)?.priority()?.into())
         }),
         method!("_cuda_streamIsCapturing", |_m: &Obj, args: Args<'_>| {
@@ -86,8 +87,7 @@ fn from_external(_module: &Obj, args: Args<'_>) -> Py<Obj> {
 }
 
 fn set_stream(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    let parser =
-        parser!("_cuda_setStream(int stream_id, int device_index, int device_type=1)");
+    let parser = parser!("_cuda_setStream(int stream_id, int device_index, int device_type=1)");
     let bound = parser.parse(None, args)?;
     let device = device_index(bound.int(1)?)?;
     let stream = Stream::from_id(device, bound.int(0)?)?;
