@@ -16,6 +16,8 @@ _KINDS = {
 class _TensorType(type):
     """The class of a legacy tensor class: it makes tensors and recognises them by dtype."""
 
+    _kind, _module = "cpu", "torch"
+
     def __call__(cls, *args, **kwargs):
         return _C._legacy_new(cls.dtype, *args, **kwargs)
 
@@ -23,15 +25,35 @@ class _TensorType(type):
         return (
             isinstance(instance, Tensor)
             and instance.dtype == cls.dtype
-            and instance.device.type == "cpu"
+            and instance.device.type == cls._kind
             and instance.layout is _C.strided
         )
 
     def __repr__(cls):
-        return f"<class 'torch.{cls.__name__}'>"
+        return f"<class '{cls._module}.{cls.__name__}'>"
 
     def __str__(cls):
-        return f"torch.{cls.__name__}"
+        return f"{cls._module}.{cls.__name__}"
+
+
+class _CudaTensorType(_TensorType):
+    """The class of a legacy tensor class for GPUs."""
+
+    _kind, _module = "cuda", "torch.cuda"
+
+    def __call__(cls, *args, device=None, **kwargs):
+        from corten import cuda
+
+        cuda.init()
+        device = _C.device("cuda" if device is None else device)
+        if device.type != "cuda":
+            raise RuntimeError(
+                f"legacy constructor expects device type: cuda but device type: {device.type} was passed"
+            )
+        # A tensor on a GPU becomes another handle of itself, which the host's constructor does as well.
+        if len(args) == 1 and isinstance(args[0], Tensor) and args[0].device.type == "cuda":
+            return _C._legacy_new(cls.dtype, *args, **kwargs)
+        return _C._legacy_new(cls.dtype, *args, **kwargs).to(device)
 
 
 def _make():
@@ -46,6 +68,32 @@ def _make():
     return made
 
 
+def cuda_class(name):
+    """``torch.cuda.FloatTensor``, ``torch.cuda.FloatStorage`` and their like; ``None`` for other names."""
+    host = _MADE.get(name)
+    if host is None or name in _CUDA:
+        return _CUDA.get(name)
+    if name.endswith("Tensor"):
+        members = {"dtype": host.dtype, "layout": _C.strided, "is_cuda": True, "is_xpu": False, "is_sparse": False, "__module__": "torch.cuda"}
+        _CUDA[name] = _CudaTensorType(name, (), members)
+    else:
+        _CUDA[name] = _cuda_storage(name, host)
+    return _CUDA[name]
+
+
+def _cuda_storage(name, host):
+    def new(cls, *args, **kwargs):
+        from corten import cuda
+
+        cuda.init()
+        kwargs.setdefault("device", "cuda")
+        return TypedStorage(*args, dtype=host._dtype, _internal=True, **kwargs)
+
+    members = {"__new__": new, "_dtype": host._dtype, "__module__": "torch.cuda", "__doc__": f"{host.__doc__[:-1]} on a GPU."}
+    return type(name, (), members)
+
+
+_CUDA = {}
 _MADE = _make()
 globals().update(_MADE)
 __all__ = list(_MADE)

@@ -27,7 +27,8 @@ _readers = {
     "_jit_can_fuse_on_cpu": "_jit_override_can_fuse_on_cpu",
     "_jit_can_fuse_on_cpu_legacy": "_jit_override_can_fuse_on_cpu_legacy",
 }
-_has_mps = _has_cuda = _has_xpu = _has_mkldnn = False
+_has_mps = _has_xpu = _has_mkldnn = False
+_has_cuda = "_cuda_init" in vars(_C)
 
 
 def _setting(name):

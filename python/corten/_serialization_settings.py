@@ -164,7 +164,18 @@ def validate_cuda_device(location):
     Raises:
         RuntimeError: It cannot be used.
     """
-    return _validated(location, "cuda", "CUDA")
+    from corten import cuda
+
+    if not cuda.is_available():
+        return _validated(location, "cuda", "CUDA")
+    index = cuda._get_device_index(location, optional=True)
+    if index >= cuda.device_count():
+        raise RuntimeError(
+            f"Attempting to deserialize object on CUDA device {index} but torch.cuda.device_count() is "
+            f"{cuda.device_count()}. Please use torch.load with map_location to map your storages to an "
+            "existing device."
+        )
+    return index
 
 
 def validate_hpu_device(location):

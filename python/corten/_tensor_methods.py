@@ -56,8 +56,20 @@ def polygamma_(self, n):
 
 
 def pin_memory(self, device=None):
-    """A copy in pinned memory; without an accelerator there is none."""
-    raise RuntimeError("Cannot access accelerator device when none is available.")
+    """A copy in pinned memory, from which a GPU copies by itself, or the tensor if it is there already.
+
+    Raises:
+        RuntimeError: There is no GPU, or the tensor is not on the host.
+    """
+    if "_cuda_init" not in vars(_C):
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    from corten import cuda
+
+    cuda.init()
+    pin = vars(_C).get("_cuda_pinTensor")
+    if pin is None:
+        raise NotImplementedError("pin_memory: this build has no pinned memory")
+    return pin(self)
 
 
 def const_data_ptr(self):
@@ -71,8 +83,14 @@ def is_distributed(self):
 
 
 def record_stream(self, stream):
-    """Says that a GPU's stream uses the tensor; the CPU has no streams."""
-    raise RuntimeError("record_stream is for tensors on accelerators")
+    """Says that a GPU's stream uses the tensor, whose memory then is not given to others before the stream
+    has got that far. The CPU has no streams."""
+    if not self.is_cuda:
+        raise RuntimeError("record_stream is for tensors on accelerators")
+    record = vars(_C).get("_cuda_recordStream")
+    # Without a cache the driver itself waits for all streams when the memory is freed.
+    if record is not None:
+        record(self, stream.device_index, stream.stream_id)
 
 
 def dense_dim(self):
@@ -173,14 +191,44 @@ def __array_namespace__(self, /, *, api_version=None):
 
 def to_device(self, device, /, *, stream=None):
     """The tensor on another device, or itself where it is there already."""
-    if stream is not None:
+    if stream is None:
+        return self.to(device)
+    from corten import cuda
+
+    if not cuda.is_available():
         raise ValueError("to_device(): stream is for devices that have them, and must be None")
-    return self.to(device)
+    with cuda.stream(cuda.get_stream_from_external(stream, device) if isinstance(stream, int) else stream):
+        return self.to(device)
+
+
+_CUDA_TYPES = {
+    "complex64": "<c8", "complex128": "<c16", "bfloat16": "<V2", "float16": "<f2", "float32": "<f4",
+    "float64": "<f8", "uint8": "|u1", "int8": "|i1", "uint16": "<u2", "int16": "<i2", "uint32": "<u4",
+    "int32": "<i4", "uint64": "<u8", "int64": "<i8", "bool": "|b1",
+}
 
 
 def _cuda_interface(self):
     if overridden(self):
         return hand_over(Tensor.__cuda_array_interface__.__get__, (self,), self)
+    if self.is_cuda:
+        if self.layout is not _C.strided:
+            raise AttributeError(
+                f"Can't get __cuda_array_interface__ on sparse type: {self.type()} Use Tensor.to_dense() to "
+                "convert to a dense tensor first."
+            )
+        if self.requires_grad:
+            raise RuntimeError(
+                "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't "
+                "required, use var.detach() to get Variable that doesn't require grad."
+            )
+        size = self.element_size()
+        contiguous = self.is_contiguous()
+        return {
+            "typestr": _CUDA_TYPES[str(self.dtype).partition(".")[2]], "shape": tuple(self.shape),
+            "strides": None if contiguous else tuple(step * size for step in self.stride()),
+            "data": (self.data_ptr() if self.numel() else 0, False), "version": 2,
+        }
     raise AttributeError(
         "Can't get __cuda_array_interface__ on non-CUDA tensor type: "
         f"{self.type()} If CUDA data is required use tensor.cuda() to copy tensor to device memory."

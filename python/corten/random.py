@@ -34,15 +34,21 @@ def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="device
     if not enabled:
         yield
         return
-    if devices:
-        import corten
+    import corten
 
-        module = getattr(corten, corten.device(device_type).type)
-        for device in devices:
+    module = getattr(corten, corten.device(device_type).type)
+    if devices is None and device_type == "cuda" and vars(_C).get("_cuda_hasContext", bool)():
+        devices = range(module.device_count())
+    saved = []
+    for device in devices or ():
+        if not hasattr(module, "get_rng_state"):
             # Raises what says that there is no such device.
-            module.get_rng_state(device) if hasattr(module, "get_rng_state") else module.init()
+            module.init()
+        saved.append((device, module.get_rng_state(device)))
     before = get_rng_state()
     try:
         yield
     finally:
         set_rng_state(before)
+        for device, state in saved:
+            module.set_rng_state(state, device)

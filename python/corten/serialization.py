@@ -107,6 +107,8 @@ def default_restore_location(storage, location):
             "is_available() is False. If you are running on a CPU-only machine, please use "
             "torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
         )
+    if kind == "cuda":
+        validate_cuda_device(location)
     try:
         device = corten.device(location)
     except RuntimeError:

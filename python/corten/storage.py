@@ -67,6 +67,12 @@ class UntypedStorage(_C.StorageBase):
     def __iter__(self):
         return (self[index] for index in range(len(self)))
 
+    def clone(self):
+        """A copy on the same device."""
+        if self.device.type in ("cpu", "meta"):
+            return super().clone()
+        return _bytes_tensor(self).clone().untyped_storage()
+
     def __copy__(self):
         return self.clone()
 
@@ -107,7 +113,9 @@ class UntypedStorage(_C.StorageBase):
     def to(self, *, device, non_blocking=False):
         """A copy on another device, or this storage if it is there already."""
         device = _C.device(device)
-        if device.type == self.device.type:
+        if device.type == self.device.type and device.index in (None, self.device.index):
+            return self
+        if device.type == self.device.type == "cpu":
             return self
         _check_source(self)
         return _bytes_tensor(self).to(device).untyped_storage()
@@ -118,11 +126,15 @@ class UntypedStorage(_C.StorageBase):
 
     def cuda(self, device=None, non_blocking=False):
         """A copy on a GPU, or this storage."""
+        if isinstance(device, int):
+            device = _C.device("cuda", device)
         return self.to(device="cuda" if device is None else device)
 
     def pin_memory(self, device=None):
-        """A copy in pinned memory; without an accelerator there is none."""
-        raise RuntimeError("pinned memory needs an accelerator")
+        """A copy in pinned memory, or this storage if it is there already."""
+        if self.device.type != "cpu":
+            raise TypeError(f"cannot pin '{self.type()}' only CPU memory can be pinned")
+        return _bytes_tensor(self).pin_memory().untyped_storage()
 
     def _check_sharing(self, function):
         if self.device.type != "cpu":

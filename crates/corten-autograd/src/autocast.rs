@@ -2,65 +2,92 @@
 //! floating-point arguments in it; those that do not get float32.
 //!
 //! The keys of autocast are in every tensor and excluded in every thread, so that a thread without
-//! it pays nothing. [`set_enabled`] includes the CPU's for the calling thread.
+//! it pays nothing. [`set_enabled`] includes that of a kind of device for the calling thread.
 
 use crate::{graph, view};
 use corten_core::tls::{self, ExcludeGuard};
-use corten_core::{DType, DispatchKey, KeySet, Result, grad_mode_enabled};
+use corten_core::{DType, DeviceType, DispatchKey, KeySet, Result, grad_mode_enabled};
 use corten_ops::registry::Autocast;
 use corten_ops::{BoxedCall, IValue, Library, Stack, Tensor, op, registry};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Once;
 
-const KEY: DispatchKey = DispatchKey::AutocastCPU;
+/// A kind of device whose operators can be cast for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The host.
+    Cpu,
+    /// NVIDIA GPUs.
+    Cuda,
+}
+
+impl Kind {
+    fn key(self) -> DispatchKey {
+        match self {
+            Self::Cpu => DispatchKey::AutocastCPU,
+            Self::Cuda => DispatchKey::AutocastCUDA,
+        }
+    }
+
+    fn device_type(self) -> DeviceType {
+        match self {
+            Self::Cpu => DeviceType::Cpu,
+            Self::Cuda => DeviceType::Cuda,
+        }
+    }
+}
 
 /// The dtype that the arguments of a call are cast to.
-type Choose = fn(&Stack) -> DType;
+type Choose = fn(Kind, &Stack) -> DType;
 
 #[derive(Clone, Copy)]
 struct State {
-    dtype: DType,
+    /// The short dtypes, by kind of device.
+    dtypes: [DType; 2],
     caches: bool,
     nesting: i64,
 }
 
 thread_local! {
-    static STATE: Cell<State> =
-        const { Cell::new(State { dtype: DType::BFloat16, caches: true, nesting: 0 }) };
+    static STATE: Cell<State> = const {
+        Cell::new(State { dtypes: [DType::BFloat16, DType::Float16], caches: true, nesting: 0 })
+    };
     /// Parameters and their casts, by the parameter's identity, which both keep alive.
     static CASTS: RefCell<HashMap<usize, (Tensor, Tensor)>> = RefCell::new(HashMap::new());
 }
 
-fn keys() -> KeySet {
-    KeySet::from_key(KEY)
+fn keys(kind: Kind) -> KeySet {
+    KeySet::from_key(kind.key())
 }
 
-/// Whether operators of this thread cast the arguments that live on the CPU.
-pub fn enabled() -> bool {
-    !tls::local_exclude().has(KEY)
+/// Whether operators of this thread cast the arguments that live on such a device.
+pub fn enabled(kind: Kind) -> bool {
+    !tls::local_exclude().has(kind.key())
 }
 
 /// Turns casts of this thread on or off.
 ///
 /// # Errors
 /// `Runtime` when the kernels cannot be registered.
-pub fn set_enabled(enabled: bool) -> Result<()> {
+pub fn set_enabled(kind: Kind, enabled: bool) -> Result<()> {
     if enabled {
-        register()?;
+        register(kind)?;
     }
-    tls::set_excluded(keys(), !enabled);
+    tls::set_excluded(keys(kind), !enabled);
     Ok(())
 }
 
 /// The short dtype of this thread.
-pub fn dtype() -> DType {
-    STATE.get().dtype
+pub fn dtype(kind: Kind) -> DType {
+    STATE.get().dtypes[kind as usize]
 }
 
 /// Sets the short dtype of this thread.
-pub fn set_dtype(dtype: DType) {
-    STATE.set(State { dtype, ..STATE.get() });
+pub fn set_dtype(kind: Kind, dtype: DType) {
+    let mut state = STATE.get();
+    state.dtypes[kind as usize] = dtype;
+    STATE.set(state);
 }
 
 /// Whether casts of parameters are kept until the outermost region of this thread ends.
@@ -87,50 +114,55 @@ pub fn clear_cache() {
     drop(casts);
 }
 
-fn register() -> Result<()> {
-    static ONCE: Once = Once::new();
+fn register(kind: Kind) -> Result<()> {
+    static ONCE: [Once; 2] = [const { Once::new() }; 2];
     let mut result = Ok(());
-    ONCE.call_once(|| result = register_all());
+    ONCE[kind as usize].call_once(|| result = register_all(kind));
     result
 }
 
-fn register_all() -> Result<()> {
+fn register_all(kind: Kind) -> Result<()> {
     let library = Library::new("aten");
     for op in registry::all() {
-        let Some(cast) = op.def().autocast else { continue };
+        let cast = match kind {
+            Kind::Cpu => op.def().autocast,
+            Kind::Cuda => op.def().autocast_cuda,
+        };
+        let Some(cast) = cast else { continue };
         let choose: Choose = match cast {
-            Autocast::Lower => |_| dtype(),
-            Autocast::Float32 => |_| DType::Float32,
+            Autocast::Lower => |kind, _| dtype(kind),
+            Autocast::Float32 => |_, _| DType::Float32,
             Autocast::Widest => widest,
         };
-        let kernel = move |call: &BoxedCall, stack: &mut Stack| cast_and_call(call, stack, choose);
-        library.implement(&op.def().qualified_name(), KEY, kernel)?.keep();
+        let kernel =
+            move |call: &BoxedCall, stack: &mut Stack| cast_and_call(kind, call, stack, choose);
+        library.implement(&op.def().qualified_name(), kind.key(), kernel)?.keep();
     }
     Ok(())
 }
 
-fn cast_and_call(call: &BoxedCall, stack: &mut Stack, choose: Choose) -> Result<()> {
-    let _off = ExcludeGuard::new(keys());
-    let dtype = choose(stack);
+fn cast_and_call(kind: Kind, call: &BoxedCall, stack: &mut Stack, choose: Choose) -> Result<()> {
+    let _off = ExcludeGuard::new(keys(kind));
+    let dtype = choose(kind, stack);
     for value in stack.iter_mut() {
-        cast(value, dtype)?;
+        cast(kind, value, dtype)?;
     }
     call.op().call_boxed(stack)
 }
 
 /// Tensors that casts leave alone: doubles are wanted by somebody, and no numbers are no numbers.
-fn is_eligible(tensor: &Tensor) -> bool {
+fn is_eligible(kind: Kind, tensor: &Tensor) -> bool {
     tensor.defined()
-        && tensor.device().is_cpu()
+        && tensor.device().device_type == kind.device_type()
         && tensor.dtype().is_floating_point()
         && tensor.dtype() != DType::Float64
 }
 
-fn widest(stack: &Stack) -> DType {
-    let mut found = dtype();
+fn widest(kind: Kind, stack: &Stack) -> DType {
+    let mut found = dtype(kind);
     for value in stack.iter() {
         value.for_each_tensor(&mut |tensor| {
-            if is_eligible(tensor) && tensor.dtype() == DType::Float32 {
+            if is_eligible(kind, tensor) && tensor.dtype() == DType::Float32 {
                 found = DType::Float32;
             }
         });
@@ -138,17 +170,17 @@ fn widest(stack: &Stack) -> DType {
     found
 }
 
-fn cast(value: &mut IValue, dtype: DType) -> Result<()> {
+fn cast(kind: Kind, value: &mut IValue, dtype: DType) -> Result<()> {
     match value {
-        IValue::Tensor(tensor) => *tensor = cast_tensor(tensor, dtype)?,
+        IValue::Tensor(tensor) => *tensor = cast_tensor(kind, tensor, dtype)?,
         IValue::TensorList(list) => {
             for tensor in list {
-                *tensor = cast_tensor(tensor, dtype)?;
+                *tensor = cast_tensor(kind, tensor, dtype)?;
             }
         }
         IValue::OptionalTensorList(list) => {
             for tensor in list.iter_mut().flatten() {
-                *tensor = cast_tensor(tensor, dtype)?;
+                *tensor = cast_tensor(kind, tensor, dtype)?;
             }
         }
         _ => {}
@@ -156,8 +188,8 @@ fn cast(value: &mut IValue, dtype: DType) -> Result<()> {
     Ok(())
 }
 
-fn cast_tensor(tensor: &Tensor, to: DType) -> Result<Tensor> {
-    if !is_eligible(tensor) || tensor.dtype() == to {
+fn cast_tensor(kind: Kind, tensor: &Tensor, to: DType) -> Result<Tensor> {
+    if !is_eligible(kind, tensor) || tensor.dtype() == to {
         return Ok(tensor.clone());
     }
     let new = || op::to_dtype(tensor, to, false, false, None);
@@ -166,7 +198,7 @@ fn cast_tensor(tensor: &Tensor, to: DType) -> Result<Tensor> {
         && graph::is_leaf(tensor)
         && !view::is_view(tensor);
     // A cast without a gradient would be of no use to a call that wants one.
-    if !(is_parameter && caches() && to == dtype() && grad_mode_enabled()) {
+    if !(is_parameter && caches() && to == dtype(kind) && grad_mode_enabled()) {
         return new();
     }
     let identity = tensor.impl_ptr() as usize;

@@ -46,7 +46,10 @@ pub use error::{
     set_warning_handler, warn, warn_once,
 };
 pub use fast_paths::{fast_paths, set_fast_paths};
-pub use generator::{Generator, GeneratorGuard, default_cpu_generator, manual_seed, philox};
+pub use generator::{
+    DEFAULT_SEED, Generator, GeneratorGuard, PhiloxState, default_cpu_generator, default_generator,
+    manual_seed, philox, set_device_generators,
+};
 pub use geometry::Dims;
 pub use keys::{
     ADINPLACEORVIEW, AUTOCAST_KEYS, AUTOGRAD_KEYS, Backend, DispatchKey, KeySet, NUM_RUNTIME_KEYS,

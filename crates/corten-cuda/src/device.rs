@@ -60,6 +60,37 @@ thread_local! {
 /// Process that has initialised the driver; 0 before.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
+/// That the driver can be used.
+///
+/// # Errors
+/// `Runtime` in PyTorch's words where it cannot.
+pub fn check_driver() -> Result<()> {
+    driver().map(drop)
+}
+
+/// Makes the context of a device.
+///
+/// # Errors
+/// `Runtime` without a driver or such a device, and in a process that was forked after a device was used.
+pub fn initialize(index: i8) -> Result<()> {
+    gpu(index).map(drop)
+}
+
+/// Whether a device has a context in this process, made by anybody.
+///
+/// # Errors
+/// `Runtime` without a driver or such a device.
+pub fn has_primary_context(index: i8) -> Result<bool> {
+    let driver = driver()?;
+    let (mut handle, mut flags, mut active) = (0, 0, 0);
+    // SAFETY: the driver writes one number.
+    error::check(driver, unsafe { (driver.cuDeviceGet)(&mut handle, i32::from(resolve(index))) })?;
+    // SAFETY: the driver writes two numbers.
+    let status = unsafe { (driver.cuDevicePrimaryCtxGetState)(handle, &mut flags, &mut active) };
+    error::check(driver, status)?;
+    Ok(active != 0)
+}
+
 /// How many devices there are; 0 without a driver. Makes no context.
 pub fn device_count() -> usize {
     count().unwrap_or(0)

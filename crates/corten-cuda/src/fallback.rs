@@ -1,7 +1,7 @@
 //! Operators without a kernel here: computed on the host, between two copies.
 
 use crate::device::DeviceGuard;
-use corten_core::{Device, DispatchKey, Result, config, warn};
+use corten_core::{Device, DispatchKey, Result, bail, config, ensure, warn};
 use corten_ops::{
     BoxedCall, IValue, Library, Stack, Tensor, op, replace_arguments, replace_tensors,
 };
@@ -34,8 +34,12 @@ fn run_on_the_host(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
             *wanted = Device::CPU;
         }
     }
-    let device = device.unwrap_or(Device::cuda(crate::current_device()));
+    // Only a generator of a GPU brings a call here that is about the host.
+    let Some(device) = device else {
+        bail!(Runtime, "Expected a 'cpu' device type for generator but found 'cuda'")
+    };
     let _guard = DeviceGuard::new(device.index)?;
+    replace_generators(call, stack, device.index)?;
     call.op().call_boxed(stack)?;
     for (original, computed) in &written {
         write_back(original, computed)?;
@@ -49,6 +53,29 @@ fn run_on_the_host(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
             None if tensor.defined() && tensor.device().is_cpu() => on(tensor, device),
             None => Ok(tensor.clone()),
         })?;
+    }
+    Ok(())
+}
+
+/// Random numbers that the host draws in the place of a kernel follow the device's generator.
+fn replace_generators(call: &BoxedCall, stack: &mut Stack, device: i8) -> Result<()> {
+    for (argument, value) in call.op().schema().arguments.iter().zip(stack.iter_mut()) {
+        let twin = match value {
+            IValue::Generator(given) => {
+                let found = given.device().device_type;
+                ensure!(
+                    given.device().is_cuda(),
+                    Runtime,
+                    "Expected a 'cuda' device type for generator but found '{found}'"
+                );
+                given.host_twin()?
+            }
+            IValue::None if argument.name == "generator" => {
+                crate::default_generator(device)?.host_twin()?
+            }
+            _ => continue,
+        };
+        *value = IValue::Generator(twin);
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ mod driver_memory;
 mod event;
 mod failure;
 mod fallback;
+mod generator;
 #[allow(
     missing_docs,
     clippy::all,
@@ -34,13 +35,14 @@ mod walk;
 use corten_core::{DeviceType, Result, set_allocator};
 
 pub use device::{
-    DeviceGuard, Properties, can_device_access_peer, current_device, device_count,
-    device_properties, driver_version, is_in_bad_fork, is_initialized, mem_get_info, set_device,
-    synchronize,
+    DeviceGuard, Properties, can_device_access_peer, check_driver, current_device, device_count,
+    device_properties, driver_version, has_primary_context, initialize, is_in_bad_fork,
+    is_initialized, mem_get_info, set_device, synchronize,
 };
-pub use driver::set_library_directories;
+pub use driver::{set_library_directories, set_library_search};
 pub use driver_memory::DriverMemory;
 pub use event::Event;
+pub use generator::{default_generator, manual_seed_all, new_generator};
 pub use memory::{device_memory, is_pinned, pinned_memory, pinned_storage, record_stream};
 pub use stream::{Stream, StreamGuard};
 
@@ -51,6 +53,7 @@ pub use stream::{Stream, StreamGuard};
 pub fn init() -> Result<()> {
     static ALLOCATOR: memory::CudaAllocator = memory::CudaAllocator;
     set_allocator(DeviceType::Cuda, &ALLOCATOR, 0);
+    corten_core::set_device_generators(default_generator);
     fallback::register();
     generated::register()
 }

@@ -59,6 +59,7 @@ impl Library {
             batch: None,
             cost: Cost::Stream,
             autocast: None,
+            autocast_cuda: None,
             tags: &[],
             is_view_inplace: false,
             numbers: false,

@@ -68,6 +68,8 @@ pub struct OpDef {
     pub cost: Cost,
     /// What automatic casts do to its floating-point arguments.
     pub autocast: Option<Autocast>,
+    /// The same on GPUs.
+    pub autocast_cuda: Option<Autocast>,
     /// Sets that it belongs to.
     pub tags: &'static [&'static str],
     /// Whether it is the in-place form of a view: it changes sizes and strides, and no element.

@@ -150,6 +150,12 @@ pub(crate) fn export(object: &Obj, args: Args<'_>) -> Py<Obj> {
     } else {
         tensor.clone()
     };
+    #[cfg(feature = "cuda")]
+    if tensor.device().is_cuda() {
+        let none = Obj::none();
+        let stream = bound.get(0).unwrap_or(&none);
+        crate::cuda::exchange::hand_over(tensor.device().index, stream)?;
+    }
     let versioned = match bound.get(1) {
         Some(version) => version.items()?.first().is_some_and(|major| {
             major.to_i64().map_err(Raised::clear).is_ok_and(|major| major >= 1)
@@ -327,6 +333,11 @@ fn import_with(object: &Obj, device: Option<Device>, copy: Option<bool>) -> Py<T
         let [kind, id] = [device_type, device_id].map(|number| Obj::int(i64::from(number)));
         options.push((name!("dl_device"), Obj::tuple([kind, id])?));
     }
+    #[cfg(feature = "cuda")]
+    if let Some(index) = cuda_index(object)? {
+        let stream = crate::cuda::exchange::stream_for_producer(index)?;
+        options.push((name!("stream"), stream));
+    }
     let given: Vec<_> = options.iter().map(|(name, value)| (*name, value)).collect();
     let capsule = method.call_with(&[], &given).or_else(|raised| {
         // Libraries from before version 1 of DLPack do not know the arguments.
@@ -343,6 +354,16 @@ fn import_with(object: &Obj, device: Option<Device>, copy: Option<bool>) -> Py<T
         return Ok(crate::functions::op1!("aten::clone", &made, format)?);
     }
     Ok(made)
+}
+
+/// The index of the GPU that a producer's memory is on.
+#[cfg(feature = "cuda")]
+fn cuda_index(object: &Obj) -> Py<Option<i8>> {
+    let Some(method) = object.attr_opt(name!("__dlpack_device__"))? else { return Ok(None) };
+    let answer = method.call(&[])?.items()?;
+    let [kind, index] = answer.as_slice() else { return Ok(None) };
+    let is_cuda = kind.to_i64()? == 2;
+    Ok(if is_cuda { i8::try_from(index.to_i64()?).ok() } else { None })
 }
 
 /// Whether the object is a capsule, which [`import_capsule`] takes.
@@ -412,6 +433,7 @@ pub(crate) fn import_capsule(capsule: &Obj) -> Py<(Tensor, bool)> {
 /// What a foreign structure says, found to be sound.
 struct Described {
     data: *mut u8,
+    device: Device,
     dtype: DType,
     geometry: ForeignGeometry,
 }
@@ -420,9 +442,7 @@ impl Described {
     /// # Safety
     /// The lists of the tensor have as many numbers as it has dimensions, if that many are allowed.
     unsafe fn check(tensor: &DlTensor) -> Py<Self> {
-        if tensor.device.device_type != 1 {
-            return Err(other_device(tensor.device.device_type));
-        }
+        let device = device_of(tensor.device)?;
         let dtype = dtype_of(tensor.dtype)?;
         let rank = match usize::try_from(tensor.ndim) {
             Ok(rank) if rank <= MAX_FOREIGN_DIMS => rank,
@@ -454,21 +474,27 @@ impl Described {
             available: None,
         };
         let geometry = memory.check().map_err(|error| memory.explain(error))?;
-        Ok(Self { data: tensor.data.cast(), dtype, geometry })
+        Ok(Self { data: tensor.data.cast(), device, dtype, geometry })
     }
 
     fn adopt(self, foreign: Foreign, read_only: bool) -> Py<Tensor> {
-        tensor::over_foreign(Box::new(foreign), self.data, &self.geometry, self.dtype, read_only)
+        let (owner, device) = (Box::new(foreign), self.device);
+        tensor::over_foreign_on(device, owner, self.data, &self.geometry, self.dtype, read_only)
     }
 }
 
-/// There is memory on a device that no allocator is registered for, or that cannot be imported.
-#[cold]
-fn other_device(device_type: i32) -> Raised {
-    const CUDA: i32 = 2;
-    match (device_type, corten_core::get_allocator(DeviceType::Cuda)) {
-        (CUDA, Err(error)) => error.into(),
-        _ => buffer_error(format!("Unsupported device_type: {device_type}")),
+/// The device of foreign memory.
+fn device_of(found: DlDevice) -> Py<Device> {
+    match found.device_type {
+        1 => Ok(Device::CPU),
+        2 => {
+            // Without an allocator for it there is no support for the device.
+            corten_core::get_allocator(DeviceType::Cuda)?;
+            let index = i8::try_from(found.device_id).ok().filter(|&index| index >= 0);
+            let name = || buffer_error(format!("there is no CUDA device {}", found.device_id));
+            Ok(Device::cuda(index.ok_or_else(name)?))
+        }
+        other => Err(buffer_error(format!("Unsupported device_type: {other}"))),
     }
 }
 

@@ -12,6 +12,8 @@ mod args;
 mod autocast;
 mod autograd;
 mod creation;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod dlpack;
 mod functions;
 mod global_settings;
@@ -78,6 +80,8 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(autocast::functions());
     rows.extend(autograd::functions());
     rows.extend(creation::functions());
+    #[cfg(feature = "cuda")]
+    rows.extend(cuda::functions());
     rows.extend(dlpack::functions());
     rows.extend(lent::functions());
     rows.extend(library::functions());
@@ -107,6 +111,8 @@ fn fill(module: &Obj) -> Py<()> {
     types::generator::add_to(module)?;
     storage::add_to(module)?;
     lent::add_to(module)?;
+    #[cfg(feature = "cuda")]
+    cuda::add_to(module)?;
     module::add_to(module)?;
     autograd::add_to(module)?;
     tensor::add_to(module)?;

@@ -12,7 +12,7 @@ autograd.forward_ad autograd.function autograd.functional autograd.grad_mode aut
 autograd.graph autograd.profiler autograd.profiler_util autograd.variable backends backends.cpu
 backends.cuda backends.cudnn backends.mha backends.mkl backends.mkldnn backends.mps backends.openmp
 backends.opt_einsum backends.quantized compiler compiler.config cpu cpu.amp.autocast_mode
-cpu.amp.grad_scaler cuda cuda.amp cuda.amp.autocast_mode cuda.amp.grad_scaler cuda.graphs
+cpu.amp.grad_scaler cuda cuda._utils cuda.amp cuda.amp.common cuda.comm cuda.nccl nn.parallel.comm cuda.amp.autocast_mode cuda.amp.grad_scaler cuda.graphs
 cuda.memory cuda.nvtx cuda.profiler cuda.random cuda.streams cuda.tunable distributed
 distributed.distributed_c10d distributed.rpc distributed.rpc.api foreach func functional futures fx
 fx._symbolic_trace fx.experimental.optimization fx.experimental.proxy_tensor

@@ -1,4 +1,4 @@
-"""What each thread wants cast, by kind of device. Only the CPU's is acted on."""
+"""What each thread wants cast, by kind of device. That of the CPU and of GPUs is acted on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import warnings
 
 from corten import _C
 
+_DRIVEN = ("cpu", "cuda")
 _DEFAULT = {"cpu": _C.bfloat16, "xla": _C.bfloat16, "hpu": _C.bfloat16}
 
 
@@ -27,7 +28,7 @@ def _kind(device_type):
 def is_autocast_enabled(device_type="cuda"):
     """Whether operators on such devices cast their arguments."""
     kind = _kind(device_type)
-    return _C._autocast_enabled() if kind == "cpu" else kind in _others.enabled
+    return _C._autocast_enabled(kind) if kind in _DRIVEN else kind in _others.enabled
 
 
 def set_autocast_enabled(device_type, enabled=None):
@@ -35,8 +36,8 @@ def set_autocast_enabled(device_type, enabled=None):
     if enabled is None:
         device_type, enabled = "cuda", device_type
     kind = _kind(device_type)
-    if kind == "cpu":
-        _C._set_autocast_enabled(enabled)
+    if kind in _DRIVEN:
+        _C._set_autocast_enabled(kind, enabled)
     elif enabled:
         _others.enabled.add(kind)
     else:
@@ -46,16 +47,16 @@ def set_autocast_enabled(device_type, enabled=None):
 def get_autocast_dtype(device_type):
     """The dtype that is cast to."""
     kind = _kind(device_type)
-    if kind == "cpu":
-        return _C._autocast_dtype()
+    if kind in _DRIVEN:
+        return _C._autocast_dtype(kind)
     return _others.dtypes.get(kind, _DEFAULT.get(kind, _C.float16))
 
 
 def set_autocast_dtype(device_type, dtype):
     """Sets the dtype that is cast to."""
     kind = _kind(device_type)
-    if kind == "cpu":
-        _C._set_autocast_dtype(dtype)
+    if kind in _DRIVEN:
+        _C._set_autocast_dtype(kind, dtype)
     else:
         _others.dtypes[kind] = dtype
 

@@ -71,7 +71,7 @@ class autocast:
                 stacklevel=3,
             )
             return False
-        if self.device == "cuda":
+        if self.device == "cuda" and not corten.cuda.is_available():
             warnings.warn(
                 "CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=3
             )

@@ -3,33 +3,121 @@
 import contextlib
 import enum
 
+from corten import _C
+
 __all__ = ["is_built", "matmul", "preferred_blas_library", "preferred_linalg_library", "sdp_kernel"]
 
 
 def is_built():
-    """Whether this build has GPU kernels."""
-    return False
+    """Whether this build has the back end for GPUs."""
+    return "_cuda_init" in vars(_C)
 
 
 class _Matmul:
     allow_tf32 = False
     allow_fp16_reduced_precision_reduction = True
     allow_bf16_reduced_precision_reduction = True
+    allow_fp16_accumulation = False
     fp32_precision = "none"
 
 
-class _Library(enum.Enum):
-    """Libraries of linear algebra on GPUs."""
+class cuFFTPlanCacheAttrContextProp:
+    """A setting of a cache of plans, which is kept and has no effect: transforms here keep no plans."""
+
+    def __init__(self, value, writable):
+        self.value, self.writable, self.name = value, writable, None
+
+    def __set_name__(self, owner, name):
+        self.name = f"_{name}"
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else vars(instance).get(self.name, self.value)
+
+    def __set__(self, instance, value):
+        if not self.writable:
+            raise RuntimeError(f".{self.name[1:]} is a read-only property showing the number of plans "
+                               "currently in the cache. To change the cache capacity, set cufft_plan_cache."
+                               "max_size.")
+        vars(instance)[self.name] = value
+
+
+class cuFFTPlanCache:
+    """The cache of plans of one GPU."""
+
+    size = cuFFTPlanCacheAttrContextProp(0, writable=False)
+    max_size = cuFFTPlanCacheAttrContextProp(4096, writable=True)
+
+    def __init__(self, device_index=0):
+        self.device_index = device_index
+
+    def clear(self):
+        """Forgets all plans."""
+
+
+class cuFFTPlanCacheManager:
+    """The caches of plans of all GPUs: by index, and that of the current one by attribute."""
+
+    def __init__(self):
+        vars(self).update(caches=[])
+
+    def __getitem__(self, device):
+        from corten import cuda
+
+        index = cuda._get_device_index(device)
+        count = cuda.device_count()
+        if not 0 <= index < count:
+            raise RuntimeError(
+                f"cufft_plan_cache: expected 0 <= device index < {count}, but got device with index {index}"
+            )
+        while len(self.caches) < count:
+            self.caches.append(cuFFTPlanCache(len(self.caches)))
+        return self.caches[index]
+
+    def _current(self):
+        from corten import cuda
+
+        return self[cuda.current_device()]
+
+    def __getattr__(self, name):
+        if name in ("size", "max_size", "clear"):
+            return getattr(self._current(), name)
+        raise AttributeError(f"cufft_plan_cache has no attribute {name!r}")
+
+    def __setattr__(self, name, value):
+        setattr(self._current(), name, value)
+
+
+cufft_plan_cache = cuFFTPlanCacheManager()
+
+
+class _LinalgBackend(enum.Enum):
+    """Libraries of decompositions on GPUs."""
 
     Default = 0
     Cusolver = 1
     Magma = 2
-    Cublas = 3
-    Cublaslt = 4
-    Ck = 5
 
 
-_preferred = {"linalg": _Library.Default, "blas": _Library.Cublas}
+class _BlasBackend(enum.Enum):
+    """Libraries of matrix products on GPUs."""
+
+    Default = 0
+    Cublas = 1
+    Cublaslt = 2
+    Ck = 3
+
+
+class _ROCmFABackend(enum.Enum):
+    """Implementations of fused attention on AMD's GPUs."""
+
+    Default = 0
+    AOTriton = 1
+    Ck = 2
+
+
+_preferred = {
+    "linalg": _LinalgBackend.Default, "blas": _BlasBackend.Cublas, "attention": _ROCmFABackend.Default,
+}
 
 
 def _prefer(kind, backend, names):
@@ -38,7 +126,7 @@ def _prefer(kind, backend, names):
             raise RuntimeError(f"Unknown input value. Choose from: {', '.join(names)}.")
         backend = names[backend]
     if backend is not None:
-        if not isinstance(backend, _Library):
+        if not isinstance(backend, type(_preferred[kind])):
             raise RuntimeError("Unknown input value type.")
         _preferred[kind] = backend
     return _preferred[kind]
@@ -47,16 +135,38 @@ def _prefer(kind, backend, names):
 def preferred_linalg_library(backend=None):
     """The library of decompositions on GPUs: ``default``, ``cusolver`` or ``magma``."""
     return _prefer("linalg", backend, {
-        "default": _Library.Default, "cusolver": _Library.Cusolver, "magma": _Library.Magma,
+        "default": _LinalgBackend.Default, "cusolver": _LinalgBackend.Cusolver,
+        "magma": _LinalgBackend.Magma,
     })
 
 
 def preferred_blas_library(backend=None):
     """The library of matrix products on GPUs: ``cublas``, ``cublaslt`` or ``ck``."""
     return _prefer("blas", backend, {
-        "default": _Library.Default, "cublas": _Library.Cublas, "hipblas": _Library.Cublas,
-        "cublaslt": _Library.Cublaslt, "hipblaslt": _Library.Cublaslt, "ck": _Library.Ck,
+        "default": _BlasBackend.Default, "cublas": _BlasBackend.Cublas, "hipblas": _BlasBackend.Cublas,
+        "cublaslt": _BlasBackend.Cublaslt, "hipblaslt": _BlasBackend.Cublaslt, "ck": _BlasBackend.Ck,
     })
+
+
+def preferred_rocm_fa_library(backend=None):
+    """The implementation of fused attention on AMD's GPUs: ``default``, ``aotriton`` or ``ck``."""
+    return _prefer("attention", backend, {
+        "default": _ROCmFABackend.Default, "aotriton": _ROCmFABackend.AOTriton, "ck": _ROCmFABackend.Ck,
+    })
+
+
+_reduced_precision_attention = False
+
+
+def fp16_bf16_reduction_math_sdp_allowed():
+    """Whether attention by its formula may add up in float16 and bfloat16."""
+    return _reduced_precision_attention
+
+
+def allow_fp16_bf16_reduction_math_sdp(enabled):
+    """Allows attention by its formula to add up in float16 and bfloat16; kept, and without effect."""
+    global _reduced_precision_attention
+    _reduced_precision_attention = bool(enabled)
 
 
 matmul = _Matmul()

@@ -1,123 +1,174 @@
-"""NVIDIA GPUs. This build drives none: it says so when asked, and refuses what would need one."""
+"""NVIDIA GPUs.
+
+The driver is looked for at the first use, not at import; :func:`is_available` says whether there is a GPU that
+can be used. Kernels are compiled for the GPU at hand when they are used first.
+"""
 
 from __future__ import annotations
 
-from corten import _C
+import os
 
-default_generators = ()
+from corten import _C
+from corten.cuda import _lazy
+from corten.cuda._lazy import (
+    DeferredCudaCallError, _is_compiled, _is_in_bad_fork, _lazy_call, _lazy_init, init,
+    is_initialized,
+)
+from corten.cuda._measures import (
+    clock_rate, device_memory_used, memory_usage, power_draw, temperature, utilization,
+)
+from corten.cuda._properties import _CudaDeviceProperties
+from corten.cuda._utils import _get_device_index
+
 has_half = True
 has_magma = False
 
+#: The architectures that the run-time compiler has kernels for.
+_ARCHITECTURES = (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
+_initialization_lock, _queued_calls = _lazy._lock, _lazy._queued_calls
+
+
 def is_available():
-    """Whether a GPU can be used."""
-    return False
+    """Whether a GPU can be used. Never raises, and makes no context."""
+    return device_count() > 0
 
 
 def device_count():
-    """How many GPUs can be used."""
-    return 0
-
-
-def is_initialized():
-    """Whether the driver has been started."""
-    return False
+    """How many GPUs can be used; ``CUDA_VISIBLE_DEVICES`` limits them. Makes no context."""
+    return _C._cuda_getDeviceCount() if _is_compiled() else 0
 
 
 def is_bf16_supported(including_emulation=True):
-    """Whether the current GPU computes in bfloat16."""
-    return False
+    """Whether the current GPU computes in bfloat16, by itself or by way of float32."""
+    if not is_available():
+        return False
+    return including_emulation or get_device_capability()[0] >= 8
+
+
+def is_tf32_supported():
+    """Whether the current GPU computes products in TF32."""
+    return is_bf16_supported(including_emulation=False)
 
 
 def get_arch_list():
-    """The architectures that kernels were compiled for."""
-    return []
+    """The architectures that kernels can be compiled for."""
+    return [f"sm_{number}" for number in _ARCHITECTURES] if _is_compiled() else []
 
 
-def init():
-    """Starts the driver."""
-    raise _C._DeviceError("Torch not compiled with CUDA enabled")
+def get_gencode_flags():
+    """The architectures as options of NVIDIA's compiler."""
+    names = (name.partition("_")[2] for name in get_arch_list())
+    return " ".join(f"-gencode compute=compute_{name},code=sm_{name}" for name in names)
 
 
-def _needs_gpu(name, doc):
-    def function(*args, **kwargs):
-        init()
-
-    function.__name__ = name
-    function.__doc__ = doc
-    return function
+def current_device():
+    """The index of the current GPU."""
+    _lazy_init()
+    return _C._cuda_getDevice()
 
 
-current_device = _needs_gpu("current_device", "The index of the current GPU.")
-get_device_capability = _needs_gpu("get_device_capability", "Major and minor number of a GPU.")
-get_device_name = _needs_gpu("get_device_name", "The name of a GPU.")
-get_device_properties = _needs_gpu("get_device_properties", "What is known about a GPU.")
-get_rng_state = _needs_gpu("get_rng_state", "The state of a GPU's generator.")
-set_device = _needs_gpu("set_device", "Makes a GPU the current one.")
-set_rng_state = _needs_gpu("set_rng_state", "Sets the state of a GPU's generator.")
-synchronize = _needs_gpu("synchronize", "Waits for everything a GPU was asked to do.")
+def set_device(device):
+    """Makes a GPU the current one of this thread; a negative index changes nothing. The context manager
+    :class:`device` is usually better."""
+    index = _get_device_index(device, optional=True)
+    if index is None or index >= 0:
+        _lazy_init()
+        _C._cuda_setDevice(_get_device_index(device, optional=True))
 
 
-def get_rng_state_all():
-    """The states of all GPUs' generators."""
-    return []
+def _exchange_device(device):
+    if device < 0:
+        return -1
+    _lazy_init()
+    return _C._cuda_exchangeDevice(device)
 
 
-def set_rng_state_all(new_states):
-    """Sets the states of all GPUs' generators."""
-
-
-def manual_seed(seed):
-    """Seeds the current GPU's generator, if there is one."""
-
-
-def manual_seed_all(seed):
-    """Seeds all GPUs' generators."""
-
-
-def seed():
-    """Seeds the current GPU's generator from the operating system."""
-
-
-def seed_all():
-    """Seeds all GPUs' generators from the operating system."""
+def _maybe_exchange_device(device):
+    if device < 0:
+        return -1
+    _lazy_init()
+    return _C._cuda_maybeExchangeDevice(device)
 
 
 class device:
-    """Makes a GPU the current one for a ``with`` block; -1 and ``None`` change nothing."""
+    """Makes a GPU the current one for a ``with`` block; -1 and ``None`` change nothing.
+
+    Args:
+        device: A device, its text or its index.
+    """
 
     def __init__(self, device):
-        if device is None or isinstance(device, int):
-            self.idx = -1 if device is None else device
-            return
-        found = _C.device(device)
-        if found.type != "cuda":
-            raise ValueError(f"Expected a cuda device, but got: {found}")
-        self.idx = 0 if found.index is None else found.index
+        if device is None:
+            self.idx = -1
+        elif isinstance(device, (str, _C.device)) and _C.device(device).index is None:
+            found = _C.device(device)
+            if found.type != "cuda":
+                raise ValueError(f"Expected a cuda device, but got: {found}")
+            # The current one stays it.
+            self.idx = _C._cuda_getDevice() if _is_compiled() else 0
+        else:
+            self.idx = _get_device_index(device)
+        self.prev_idx = -1
 
     def __enter__(self):
-        if self.idx >= 0:
-            init()
+        self.prev_idx = _exchange_device(self.idx)
 
     def __exit__(self, kind, value, traceback):
+        self.idx = _maybe_exchange_device(self.prev_idx)
         return False
 
 
+class _DeviceGuard(device):
+    """:class:`device` of an index."""
+
+
 class device_of(device):
-    """Makes the GPU of a tensor the current one; other tensors change nothing."""
+    """Makes the GPU of a tensor or a storage the current one; others change nothing."""
 
     def __init__(self, obj):
         super().__init__(obj.get_device() if obj.is_cuda else -1)
 
 
-class CudaError(RuntimeError):
-    """An error that the driver reported."""
+def _known_device(device, what="device"):
+    index = _get_device_index(device, optional=True)
+    if index < 0 or index >= device_count():
+        raise AssertionError(f"Invalid {what} id")
+    return index
 
-    def __init__(self, code):
-        super().__init__(f"CUDA error ({code})")
+
+def get_device_properties(device=None):
+    """What is known about a GPU."""
+    _lazy_init()
+    return _CudaDeviceProperties(_C._cuda_getDeviceProperties(_known_device(device)))
 
 
-class DeferredCudaCallError(Exception):
-    """An error of something that was put off until the driver's start."""
+def get_device_name(device=None):
+    """The name of a GPU."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device=None):
+    """Major and minor number of a GPU's architecture."""
+    found = get_device_properties(device)
+    return found.major, found.minor
+
+
+def can_device_access_peer(device, peer_device):
+    """Whether a GPU reads the memory of another one directly."""
+    _lazy_init()
+    index, peer = _known_device(device), _known_device(peer_device, "peer device")
+    return _C._cuda_canDeviceAccessPeer(index, peer)
+
+
+def synchronize(device=None):
+    """Waits for everything a GPU was asked to do."""
+    _lazy_init()
+    _C._cuda_synchronize(_get_device_index(device, optional=True))
+
+
+def ipc_collect():
+    """Frees memory that other processes gave back. None is shared by this build."""
+    _lazy_init()
 
 
 class cudaStatus:
@@ -127,64 +178,152 @@ class cudaStatus:
     ERROR_NOT_READY = 34
 
 
+class CudaError(RuntimeError):
+    """An error that a function of the runtime library returned."""
+
+    def __init__(self, code):
+        from corten.cuda import _runtime
+
+        super().__init__(f"{_runtime.cudaGetErrorString(code)} ({int(code)})")
+
+
 def check_error(res):
-    """Raises unless the driver succeeded."""
+    """Raises unless the result is success."""
     if res != cudaStatus.SUCCESS:
         raise CudaError(res)
 
 
-def is_tf32_supported():
-    """Whether the current GPU computes products in TF32."""
-    return False
+def cudart():
+    """Functions of the runtime library, under their names."""
+    _lazy_init()
+    from corten.cuda import _runtime
+
+    return _runtime
 
 
-def get_gencode_flags():
-    """The architectures as the compiler's options."""
-    return ""
+def _no_handle(library):
+    def handle():
+        _lazy_init()
+        raise NotImplementedError(f"this build has no handle of {library}")
+
+    return handle
 
 
-initial_seed = _needs_gpu("initial_seed", "The seed of a GPU's generator.")
-can_device_access_peer = _needs_gpu("can_device_access_peer", "Whether GPUs reach each other.")
-cudart = _needs_gpu("cudart", "The runtime library.")
-current_blas_handle = _needs_gpu("current_blas_handle", "The handle of cuBLAS.")
-current_solver_handle = _needs_gpu("current_solver_handle", "The handle of cuSOLVER.")
-ipc_collect = _needs_gpu("ipc_collect", "Frees memory that other processes gave back.")
-get_sync_debug_mode = _needs_gpu("get_sync_debug_mode", "What synchronising calls do.")
-set_sync_debug_mode = _needs_gpu("set_sync_debug_mode", "Sets what synchronising calls do.")
+current_blas_handle = _no_handle("cuBLAS")
+current_blas_handle.__doc__ = "The handle of cuBLAS, which this build does not keep."
+current_solver_handle = _no_handle("cuSOLVER")
+current_solver_handle.__doc__ = "The handle of cuSOLVER, which this build does not use."
+
+_SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
+_sync_debug_mode = 0
 
 
-def _no_measures(*args, **kwargs):
-    raise ModuleNotFoundError("nvidia-ml-py does not seem to be installed or it can't be imported.")
+def set_sync_debug_mode(debug_mode):
+    """What calls that wait for a GPU should do: ``default``, ``warn`` or ``error``, or 0 to 2. Only the
+    default is implemented."""
+    global _sync_debug_mode
+    _lazy_init()
+    if isinstance(debug_mode, str):
+        if debug_mode not in _SYNC_MODES:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, `error`"
+            )
+        debug_mode = _SYNC_MODES[debug_mode]
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError("invalid value of debug_mode, expected 0, 1 or 2")
+    if debug_mode:
+        raise NotImplementedError("calls that wait for a GPU are not reported by this build")
+    _sync_debug_mode = debug_mode
 
 
-clock_rate = device_memory_used = memory_usage = power_draw = _no_measures
-temperature = utilization = _no_measures
+def get_sync_debug_mode():
+    """What calls that wait for a GPU do."""
+    _lazy_init()
+    return _sync_debug_mode
 
-from corten.cuda import amp, nvtx, random, tunable  # noqa: E402, F401
+
+def _sleep(cycles):
+    """Keeps the current stream busy."""
+    _lazy_init()
+    raise NotImplementedError("_sleep has no kernel in this build")
+
+
+def _get_device(device):
+    if isinstance(device, int):
+        return _C.device("cuda", device)
+    return _C.device(device) if isinstance(device, str) else device
+
+
+def _get_generator(device):
+    index = device.index
+    return _generators()[current_device() if index is None else index]
+
+
+def _set_rng_state_offset(offset, device="cuda"):
+    """Sets how many numbers the generator of a GPU has given."""
+    _lazy_call(lambda: _get_generator(_get_device(device)).set_offset(offset))
+
+
+def _get_rng_state_offset(device="cuda"):
+    """How many numbers the generator of a GPU has given."""
+    _lazy_init()
+    return _get_generator(_get_device(device)).get_offset()
+
+
+def _primary_context_devices():
+    return [index for index in range(device_count()) if _C._cuda_hasPrimaryContext(index)]
+
+
+def _parse_visible_devices():
+    """The indices that ``CUDA_VISIBLE_DEVICES`` names, up to the first one that is none."""
+    value = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if value is None:
+        return list(range(64))
+    found = []
+    for part in value.split(","):
+        part = part.strip()
+        if not part.isdigit():
+            return value.split(",") if part.startswith(("GPU-", "MIG-")) else found
+        if int(part) in found:
+            return []
+        found.append(int(part))
+    return found
+
+
+_made_generators = ()
+
+
+def _generators():
+    """The generators of all GPUs, one each."""
+    global _made_generators
+    if len(_made_generators) != device_count():
+        _made_generators = tuple(map(_C._cuda_getDefaultGenerator, range(device_count())))
+    return _made_generators
+
+
+from corten.cuda import amp, nvtx, profiler, random, tunable  # noqa: E402, F401
 from corten.cuda.graphs import (  # noqa: E402, F401
     CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables,
 )
 from corten.cuda.memory import *  # noqa: E402, F403
+from corten.cuda.random import *  # noqa: E402, F403
 from corten.cuda.streams import (  # noqa: E402, F401
-    Event, ExternalStream, Stream, StreamContext, current_stream, default_stream,
+    Event, ExternalStream, Stream, StreamContext, _set_stream_by_id, current_stream, default_stream,
     get_stream_from_external, set_stream, stream,
 )
 
 
 def __getattr__(name):
-    # Classes of tensors and storages on GPUs: they exist, and say what is missing when called.
+    if name == "default_generators":
+        return _generators() if is_initialized() else ()
+    if name == "_initialized":
+        return is_initialized()
+    # Classes of tensors and storages on GPUs.
     if name.endswith(("Tensor", "Storage")):
         from corten import _legacy
 
-        if name in _legacy.__all__:
-            return _legacy_class(name)
+        made = _legacy.cuda_class(name)
+        if made is not None:
+            globals()[name] = made
+            return made
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _legacy_class(name):
-    def new(cls, *args, **kwargs):
-        init()
-
-    made = type(name, (), {"__new__": new, "__module__": "torch.cuda", "__doc__": "On a GPU."})
-    globals()[name] = made
-    return made

@@ -1,11 +1,19 @@
-"""The memory of GPUs, of which there is none: sizes are 0, and what would act is refused."""
+"""The memory of GPUs.
+
+Freed blocks stay in a cache from which later tensors of the same stream are served. Where this build has no
+such cache, its sizes are empty and what would change it is refused.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import pickle
 from collections import OrderedDict
 
-from corten.cuda import _needs_gpu, init
+from corten import _C
+from corten.cuda._lazy import _lazy_init, is_initialized
+from corten.cuda._measures import list_gpu_processes
+from corten.cuda._utils import _get_device_index
 
 __all__ = [
     "CUDAPluggableAllocator", "MemPool", "caching_allocator_alloc", "caching_allocator_delete",
@@ -19,82 +27,265 @@ __all__ = [
     "reset_peak_memory_stats", "set_per_process_memory_fraction", "use_mem_pool",
 ]
 
+_native = vars(_C)
 
-def _size(name, doc):
-    def function(device=None):
-        return 0
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+def _allocator(name):
+    """A function of the caching allocator.
+
+    Raises:
+        NotImplementedError: This build has none.
+    """
+    function = _native.get(name)
+    if function is None:
+        raise NotImplementedError(f"{name} needs the caching allocator, which this build does not have")
     return function
 
 
-def _forgets(name, doc):
-    def function(device=None):
-        return None
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
+def _started(device):
+    _lazy_init()
+    return _get_device_index(device, optional=True)
 
 
-memory_allocated = _size("memory_allocated", "Bytes that tensors on a GPU use.")
-max_memory_allocated = _size("max_memory_allocated", "The most bytes that tensors used.")
-memory_reserved = _size("memory_reserved", "Bytes that the allocator holds.")
-max_memory_reserved = _size("max_memory_reserved", "The most bytes that the allocator held.")
-memory_cached = _size("memory_cached", "Deprecated: ``memory_reserved``.")
-max_memory_cached = _size("max_memory_cached", "Deprecated: ``max_memory_reserved``.")
-reset_peak_memory_stats = _forgets("reset_peak_memory_stats", "Forgets the greatest sizes.")
-reset_accumulated_memory_stats = _forgets("reset_accumulated_memory_stats", "Forgets counts.")
-reset_max_memory_allocated = _forgets("reset_max_memory_allocated", "Forgets the most bytes.")
-reset_max_memory_cached = _forgets("reset_max_memory_cached", "Forgets the most bytes held.")
-
-
-def empty_cache():
-    """Gives unused memory back to the driver."""
+def _nested(flat):
+    """Numbers by dotted names as dictionaries of dictionaries."""
+    nested = {}
+    for name, value in flat.items():
+        *outer, last = name.split(".")
+        place = nested
+        for part in outer:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return nested
 
 
 def memory_stats(device=None):
-    """Everything that is known about the allocator: nothing."""
-    return OrderedDict()
+    """Everything that is counted about the memory of a GPU, by dotted names such as
+    ``allocated_bytes.all.current``."""
+    if not is_initialized() or "_cuda_memoryStats" not in _native:
+        return OrderedDict()
+    index = _get_device_index(device, optional=True)
+    return OrderedDict(sorted(_C._cuda_memoryStats(index).items()))
 
 
 def memory_stats_as_nested_dict(device=None):
-    """Everything that is known about the allocator: nothing."""
-    return {}
+    """:func:`memory_stats` as dictionaries of dictionaries."""
+    return _nested(memory_stats(device))
+
+
+def _reset(name, device):
+    from corten import cuda
+
+    if not cuda.is_available():
+        raise RuntimeError(f"invalid argument to {name}")
+    index = _get_device_index(device, optional=True)
+    if index < 0 or index >= cuda.device_count():
+        raise RuntimeError(f"invalid argument to {name}")
+    return index
+
+
+def reset_peak_memory_stats(device=None):
+    """Lets the greatest sizes of a GPU's memory begin again at the present ones."""
+    index = _reset("reset_peak_memory_stats", device)
+    if "_cuda_resetPeakMemoryStats" in _native:
+        _C._cuda_resetPeakMemoryStats(index)
+
+
+def reset_accumulated_memory_stats(device=None):
+    """Sets what was counted about a GPU's memory to 0."""
+    index = _reset("reset_accumulated_memory_stats", device)
+    if "_cuda_resetAccumulatedMemoryStats" in _native:
+        _C._cuda_resetAccumulatedMemoryStats(index)
+
+
+def _deprecated(old, new):
+    import warnings
+
+    warnings.warn(f"torch.cuda.{old} now calls torch.cuda.{new}", FutureWarning, stacklevel=3)
+
+
+def reset_max_memory_allocated(device=None):
+    """Deprecated: :func:`reset_peak_memory_stats`."""
+    _deprecated("reset_max_memory_allocated", "reset_peak_memory_stats, which resets /all/ peak memory stats.")
+    reset_peak_memory_stats(device)
+
+
+def reset_max_memory_cached(device=None):
+    """Deprecated: :func:`reset_peak_memory_stats`."""
+    _deprecated("reset_max_memory_cached", "reset_peak_memory_stats, which resets /all/ peak memory stats.")
+    reset_peak_memory_stats(device)
+
+
+def _count(name, doc, counted):
+    def function(device=None):
+        return memory_stats(device).get(counted, 0)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+memory_allocated = _count(
+    "memory_allocated", "Bytes that tensors on a GPU use.", "allocated_bytes.all.current"
+)
+max_memory_allocated = _count(
+    "max_memory_allocated", "The most bytes that tensors used.", "allocated_bytes.all.peak"
+)
+memory_reserved = _count(
+    "memory_reserved", "Bytes that the allocator holds.", "reserved_bytes.all.current"
+)
+max_memory_reserved = _count(
+    "max_memory_reserved", "The most bytes that the allocator held.", "reserved_bytes.all.peak"
+)
+
+
+def memory_cached(device=None):
+    """Deprecated: :func:`memory_reserved`."""
+    import warnings
+
+    warnings.warn(
+        "`torch.cuda.memory_cached` has been renamed to `torch.cuda.memory_reserved`", FutureWarning,
+        stacklevel=2,
+    )
+    return memory_reserved(device)
+
+
+def max_memory_cached(device=None):
+    """Deprecated: :func:`max_memory_reserved`."""
+    import warnings
+
+    warnings.warn(
+        "`torch.cuda.max_memory_cached` has been renamed to `torch.cuda.max_memory_reserved`",
+        FutureWarning, stacklevel=2,
+    )
+    return max_memory_reserved(device)
+
+
+def empty_cache():
+    """Gives memory that no tensor uses back to the driver."""
+    if is_initialized() and "_cuda_emptyCache" in _native:
+        _C._cuda_emptyCache()
+
+
+def memory_snapshot(mempool_id=None, include_traces=True):
+    """The segments of the caching allocator and their blocks."""
+    if not is_initialized() or "_cuda_memorySnapshot" not in _native:
+        return []
+    segments = _snapshot()["segments"]
+    if mempool_id is None:
+        return segments
+    return [one for one in segments if one["segment_pool_id"] == tuple(mempool_id)]
+
+
+def _snapshot(device=None, augment_with_fx_traces=False):
+    """The segments and the recorded history of the caching allocator, as PyTorch's viewer reads them."""
+    if not is_initialized():
+        return {"segments": [], "device_traces": [], "allocator_settings": {}, "external_annotations": []}
+    return _allocator("_cuda_memorySnapshot")()
+
+
+def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):
+    """Writes the snapshot to a file for PyTorch's viewer."""
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)
+
+
+def _record_memory_history(enabled="all", *args, **kwargs):
+    """Whether what the caching allocator does is recorded."""
+    _lazy_init()
+    _allocator("_cuda_recordMemoryHistory")(enabled is not None, int(kwargs.get("max_entries", 2**63 - 1)))
 
 
 def host_memory_stats():
-    """What is known about pinned memory: nothing."""
-    return OrderedDict()
+    """Everything that is counted about pinned memory."""
+    if not is_initialized() or "_cuda_hostMemoryStats" not in _native:
+        return OrderedDict()
+    return OrderedDict(sorted(_C._cuda_hostMemoryStats().items()))
 
 
 def host_memory_stats_as_nested_dict():
-    """What is known about pinned memory: nothing."""
-    return {}
+    """:func:`host_memory_stats` as dictionaries of dictionaries."""
+    return _nested(host_memory_stats())
 
 
 def reset_accumulated_host_memory_stats():
-    """Forgets counts of pinned memory."""
+    """Sets what was counted about pinned memory to 0."""
+    if is_initialized() and "_cuda_resetAccumulatedHostMemoryStats" in _native:
+        _C._cuda_resetAccumulatedHostMemoryStats()
 
 
 def reset_peak_host_memory_stats():
-    """Forgets the greatest sizes of pinned memory."""
+    """Lets the greatest sizes of pinned memory begin again at the present ones."""
+    if is_initialized() and "_cuda_resetPeakHostMemoryStats" in _native:
+        _C._cuda_resetPeakHostMemoryStats()
 
 
-def memory_snapshot(mempool_id=None):
-    """The blocks of the allocator: none."""
-    return []
+def mem_get_info(device=None):
+    """Free and total bytes of a GPU."""
+    return _C._cuda_memGetInfo(_started(device))
 
 
-def memory_summary(device=None, abbreviated=False):
-    """A table of the memory in use."""
-    return ""
+def set_per_process_memory_fraction(fraction, device=None):
+    """Limits this process to a share of a GPU's memory.
+
+    Args:
+        fraction: From 0.0 to 1.0.
+        device: The GPU; the current one if it is ``None``.
+    """
+    index = _started(device)
+    if not isinstance(fraction, float):
+        raise TypeError("Invalid type for fraction argument, must be `float`")
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+    _allocator("_cuda_setMemoryFraction")(fraction, index)
 
 
-def list_gpu_processes(device=None):
-    """The processes that use a GPU, as text."""
-    return "pynvml module not found, please install nvidia-ml-py"
+def get_per_process_memory_fraction(device=None):
+    """The share of a GPU's memory that this process may have."""
+    index = _started(device)
+    return _allocator("_cuda_getMemoryFraction")(index) if "_cuda_getMemoryFraction" in _native else 1.0
+
+
+def caching_allocator_alloc(size, device=None, stream=None):
+    """The address of new bytes on a GPU, to be given to :func:`caching_allocator_delete`.
+
+    Args:
+        size: How many bytes.
+        device: The GPU; the current one if it is ``None``.
+        stream: The stream that uses them, or its address; the current one if it is ``None``.
+    """
+    from corten import cuda
+
+    index = _started(device)
+    if stream is None:
+        stream = cuda.current_stream(index)
+    if isinstance(stream, cuda.Stream):
+        stream = stream.cuda_stream
+    if not isinstance(stream, int):
+        raise TypeError(
+            "Invalid type for stream argument, must be `torch.cuda.Stream` or `int` representing a pointer "
+            "to an existing stream"
+        )
+    with cuda.device(index):
+        return _allocator("_cuda_cudaCachingAllocator_raw_alloc")(size, stream)
+
+
+def caching_allocator_delete(mem_ptr):
+    """Frees what :func:`caching_allocator_alloc` gave."""
+    _allocator("_cuda_cudaCachingAllocator_raw_delete")(mem_ptr)
+
+
+def caching_allocator_enable(value=True):
+    """Whether freed blocks are kept. They always are."""
+    if not value and is_initialized():
+        raise NotImplementedError("the caching allocator cannot be turned off")
+
+
+@contextlib.contextmanager
+def caching_allocator_disabled():
+    """Asks the driver for every block in a ``with`` block, which this build does not do."""
+    caching_allocator_enable(False)
+    yield
 
 
 def get_allocator_backend():
@@ -102,38 +293,35 @@ def get_allocator_backend():
     return "native"
 
 
-@contextlib.contextmanager
-def caching_allocator_disabled():
-    """Asks the driver for every block in a ``with`` block; there are no blocks."""
-    yield
-
-
-def caching_allocator_enable(value=True):
-    """Whether freed blocks are kept; there are none."""
-
-
-caching_allocator_alloc = _needs_gpu("caching_allocator_alloc", "Allocates a block.")
-caching_allocator_delete = _needs_gpu("caching_allocator_delete", "Frees a block.")
-change_current_allocator = _needs_gpu("change_current_allocator", "Replaces the allocator.")
-mem_get_info = _needs_gpu("mem_get_info", "Free and total bytes of a GPU.")
-get_per_process_memory_fraction = _needs_gpu(
-    "get_per_process_memory_fraction", "The share of a GPU's memory for this process."
-)
-set_per_process_memory_fraction = _needs_gpu(
-    "set_per_process_memory_fraction", "Limits this process to a share of a GPU's memory."
-)
-use_mem_pool = _needs_gpu("use_mem_pool", "Allocates from a pool.")
-
-
 class MemPool:
-    """A pool of blocks."""
+    """A pool of blocks for :func:`use_mem_pool`, which this build does not have."""
 
-    def __new__(cls, *args, **kwargs):
-        init()
+    def __init__(self, *args, **kwargs):
+        _lazy_init()
+        raise NotImplementedError("pools of the caching allocator are not supported by this build")
+
+
+def use_mem_pool(pool, device=None):
+    """Allocates from a pool."""
+    _lazy_init()
+    raise NotImplementedError("pools of the caching allocator are not supported by this build")
 
 
 class CUDAPluggableAllocator:
-    """An allocator from a library."""
+    """An allocator from a library, which this build does not call."""
 
-    def __new__(cls, path_to_so_file, alloc_fn_name, free_fn_name):
-        init()
+    def __init__(self, path_to_so_file, alloc_fn_name, free_fn_name):
+        raise NotImplementedError(
+            "CUDAPluggableAllocator: the caching allocator of this build cannot be replaced"
+        )
+
+
+def change_current_allocator(allocator):
+    """Replaces the allocator, which this build does not do."""
+    raise NotImplementedError(
+        "change_current_allocator: the caching allocator of this build cannot be replaced"
+    )
+
+
+from corten.cuda._memory_summary import memory_summary  # noqa: E402
+

@@ -1,12 +1,31 @@
-"""NVIDIA's profiler, which needs a GPU."""
+"""NVIDIA's profilers, which are told when to collect."""
 
 from __future__ import annotations
 
-from corten.cuda import _needs_gpu
+import contextlib
 
-__all__ = ["init", "profile", "start", "stop"]
+__all__ = ["profile", "start", "stop"]
 
-init = _needs_gpu("init", "Sets the profiler up.")
-start = _needs_gpu("start", "Starts collecting.")
-stop = _needs_gpu("stop", "Stops collecting.")
-profile = _needs_gpu("profile", "Collects while a block runs.")
+
+def start():
+    """Starts collecting."""
+    from corten import cuda
+
+    cuda.check_error(cuda.cudart().cudaProfilerStart())
+
+
+def stop():
+    """Stops collecting."""
+    from corten import cuda
+
+    cuda.check_error(cuda.cudart().cudaProfilerStop())
+
+
+@contextlib.contextmanager
+def profile():
+    """Collects while a block runs."""
+    try:
+        start()
+        yield
+    finally:
+        stop()

@@ -64,6 +64,10 @@ def get_default_device():
 
     for mode in reversed(_get_current_function_mode_stack()):
         if isinstance(mode, DeviceContext):
+            if mode.device.type == "cuda" and mode.device.index is None:
+                from corten import cuda
+
+                return _C.device("cuda", cuda.current_device())
             return mode.device
     return _C.device("cpu")
 
@@ -72,7 +76,12 @@ def get_device_module(device=None):
     """The module for a kind of device, such as ``corten.cuda``."""
     import importlib
 
-    kind = _C.device("cpu" if device is None else device).type
+    if device is None:
+        from corten import accelerator
+
+        # That of the accelerator which this build can drive, as in PyTorch.
+        device = accelerator.current_accelerator() or "cpu"
+    kind = _C.device(device).type
     return importlib.import_module(f"corten.{kind}")
 
 

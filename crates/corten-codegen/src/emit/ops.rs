@@ -3,7 +3,7 @@
 use super::signatures::Signatures;
 use super::{Generated, HEADER, Output, Piece, Section, indented};
 use crate::formula::pointwise::scalars;
-use crate::registry::{Body, Form, Grad, MetaKernel, MetaRule, Op, Paths, Registry};
+use crate::registry::{Autocast, Body, Form, Grad, MetaKernel, MetaRule, Op, Paths, Registry};
 use crate::rust::{Base, Parameter, Shape, Signature, Ty, camel, function_name, static_name};
 use crate::schema::Schema;
 
@@ -194,6 +194,7 @@ fn declaration(
             doc: {doc:?}, source: {source:?}, implementation: {implementation:?},
             gradient: Gradient::{gradient}, batch: {batch}, cost: Cost::{cost:?}, autocast: {autocast}, tags: &{tags:?},
             is_view_inplace: {is_view_inplace}, numbers: {numbers}, deprecated: &{deprecated:?}, formulas: &{formulas:?},
+            autocast_cuda: {autocast_cuda},
         }}, sig::boxed_{name}{kernel});",
         static_name = static_name(schema),
         gradient = gradient(op),
@@ -203,10 +204,8 @@ fn declaration(
         deprecated = if form == Form::Out { &[] } else { &op.deprecated[..] },
         formulas = formulas(op, form),
         tags = if *schema == op.schema { &op.tags[..] } else { &[] },
-        autocast = match op.autocast.filter(|_| *schema == op.schema) {
-            Some(cast) => format!("Some(Autocast::{cast:?})"),
-            None => "None".to_owned(),
-        },
+        autocast = cast(op.autocast.filter(|_| *schema == op.schema)),
+        autocast_cuda = cast(op.autocast_cuda.filter(|_| *schema == op.schema)),
         name = signature.name(),
         namespace = op.namespace,
         base = schema.name,
@@ -222,6 +221,11 @@ fn declaration(
             _ => op.implementation(),
         },
     )
+}
+
+/// What automatic casts do, as an expression.
+fn cast(cast: Option<Autocast>) -> String {
+    cast.map_or("None".to_owned(), |cast| format!("Some(Autocast::{cast:?})"))
 }
 
 /// Where an operator's gradient comes from, as a variant of `Gradient`.

@@ -86,6 +86,8 @@ pub(super) struct OpBlock {
     pub(super) cost: Option<Cost>,
     /// What automatic casts do to floating-point arguments: `lower`, `float32` or `widest`.
     pub(super) autocast: Option<Autocast>,
+    /// The same for GPUs where it is something else there, which may be `none`.
+    pub(super) autocast_cuda: Option<String>,
     /// Tensor arguments that hold positions, counts or truth values: they never require a gradient.
     #[serde(default)]
     pub(super) nondiff: Words,

@@ -147,6 +147,8 @@ pub struct Op {
     pub cost: Cost,
     /// What automatic casts do to the arguments of the declared form.
     pub autocast: Option<Autocast>,
+    /// The same on GPUs.
+    pub autocast_cuda: Option<Autocast>,
     /// Tensor arguments that hold positions, counts or truth values: they never require a gradient.
     pub nondiff: Vec<String>,
     /// Sets that it belongs to.

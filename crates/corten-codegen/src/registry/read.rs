@@ -2,8 +2,8 @@
 
 use super::file::{self, Formula as RawFormula, OpBlock};
 use super::{
-    Body, Cost, Grad, Location, MetaKernel, MetaRule, Mistake, Op, Paths, Registry, Variants,
-    derive,
+    Autocast, Body, Cost, Grad, Location, MetaKernel, MetaRule, Mistake, Op, Paths, Registry,
+    Variants, derive,
 };
 use crate::formula::Formula;
 use crate::schema::Schema;
@@ -124,6 +124,7 @@ fn operator(block: OpBlock, family: &str, location: Location) -> Result<Op, Stri
         batch: block.batch,
         cost: Cost::default(),
         autocast: block.autocast,
+        autocast_cuda: autocast_cuda(block.autocast_cuda.as_deref(), block.autocast)?,
         nondiff: nondiff(&block.nondiff, &schema)?,
         tags: block.tags.to_list(),
         numbers: block.numbers,
@@ -139,6 +140,20 @@ fn operator(block: OpBlock, family: &str, location: Location) -> Result<Op, Stri
         out,
         variants,
     })
+}
+
+/// What automatic casts do on GPUs: what they do on the host unless the block says otherwise.
+fn autocast_cuda(word: Option<&str>, host: Option<Autocast>) -> Result<Option<Autocast>, String> {
+    match word {
+        None => Ok(host),
+        Some("none") => Ok(None),
+        Some("lower") => Ok(Some(Autocast::Lower)),
+        Some("float32") => Ok(Some(Autocast::Float32)),
+        Some("widest") => Ok(Some(Autocast::Widest)),
+        Some(other) => {
+            Err(format!("autocast_cuda: `{other}` is none of lower, float32, widest, none"))
+        }
+    }
 }
 
 /// The names of `nondiff`, each of which is a tensor argument.
@@ -183,6 +198,7 @@ fn copy_of(view: &Op) -> Result<Op, String> {
         batch: view.batch.clone(),
         cost: view.cost,
         autocast: None,
+        autocast_cuda: None,
         nondiff: view.nondiff.clone(),
         tags: Vec::new(),
         numbers: false,

@@ -8,7 +8,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 pub use mt19937::Mt19937;
 
 use crate::refcount::PyObjectSlot;
-use crate::{Device, DispatchKey, IntrusivePtr, KeySet, RefCount, RefCounted, Result, ensure};
+use crate::{
+    Device, DispatchKey, Error, IntrusivePtr, KeySet, RefCount, RefCounted, Result, bail, ensure,
+    err,
+};
 
 /// The seed of a generator that nobody seeded.
 pub const DEFAULT_SEED: u64 = 67_280_421_310_721;
@@ -27,6 +30,17 @@ pub struct GeneratorImpl {
     pyobject: PyObjectSlot,
     device: Device,
     state: Mutex<State>,
+    /// The place in the stream of a generator for devices, whose kernels draw by counter.
+    philox: Option<Mutex<PhiloxState>>,
+}
+
+/// Where a stream of [`philox`] is: its seed, and how many numbers each thread of a kernel has drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhiloxState {
+    /// The key of the stream.
+    pub seed: u64,
+    /// Numbers drawn per thread, a multiple of 4.
+    pub offset: u64,
 }
 
 // SAFETY: the count is the field of that name.
@@ -57,12 +71,95 @@ impl State {
 impl Generator {
     /// A generator for the host, seeded with `seed`.
     pub fn cpu(seed: u64) -> Self {
+        Self::made(Device::CPU, seed, None)
+    }
+
+    /// A generator for the kernels of a device, which draw by counter: its state is a seed and an offset.
+    pub fn philox(device: Device, seed: u64) -> Self {
+        Self::made(device, seed, Some(Mutex::new(PhiloxState { seed, offset: 0 })))
+    }
+
+    fn made(device: Device, seed: u64, philox: Option<Mutex<PhiloxState>>) -> Self {
         Self(IntrusivePtr::new(GeneratorImpl {
             refcount: RefCount::unique(),
             pyobject: PyObjectSlot::empty(),
-            device: Device::CPU,
+            device,
             state: Mutex::new(State::new(seed)),
+            philox,
         }))
+    }
+
+    /// The place in the stream, of a generator whose kernels draw by counter.
+    pub fn philox_state(&self) -> Option<PhiloxState> {
+        Some(*lock(self.0.philox.as_ref()?))
+    }
+
+    /// The place in the stream for a kernel whose threads draw up to `count` numbers each; the numbers are
+    /// not given out again.
+    ///
+    /// # Errors
+    /// `Runtime` for a generator of the host.
+    pub fn advance_philox(&self, count: u64) -> Result<PhiloxState> {
+        let Some(philox) = &self.0.philox else { return Err(self.wrong_device("cuda")) };
+        let mut state = lock(philox);
+        let before = *state;
+        // Kernels draw four numbers at once.
+        state.offset = state.offset.wrapping_add(count.div_ceil(4) * 4);
+        Ok(before)
+    }
+
+    /// How many numbers each thread has drawn.
+    ///
+    /// # Errors
+    /// `Runtime` for a generator of the host, which has no offset.
+    pub fn offset(&self) -> Result<u64> {
+        match self.philox_state() {
+            Some(state) => Ok(state.offset),
+            None => bail!(Runtime, "CPU Generator does not use offset"),
+        }
+    }
+
+    /// Sets how many numbers each thread has drawn.
+    ///
+    /// # Errors
+    /// `Runtime` for a generator of the host, and for an offset that no kernel leaves behind.
+    pub fn set_offset(&self, offset: u64) -> Result<()> {
+        let Some(philox) = &self.0.philox else {
+            bail!(Runtime, "CPU Generator does not use offset")
+        };
+        ensure!(offset % 4 == 0, Runtime, "offset must be a multiple of 4");
+        lock(philox).offset = offset;
+        Ok(())
+    }
+
+    /// That the kernels of the host can draw from the generator.
+    ///
+    /// # Errors
+    /// `Runtime` for a generator of another device.
+    #[inline]
+    pub fn expect_host(&self) -> Result<&Self> {
+        if self.0.philox.is_some() { Err(self.wrong_device("cpu")) } else { Ok(self) }
+    }
+
+    /// A generator for host code that computes in the place of a device's kernel: the generator itself, or
+    /// a new one whose seed is the place in the stream, which moves on.
+    ///
+    /// # Errors
+    /// None for generators that this crate makes.
+    pub fn host_twin(&self) -> Result<Self> {
+        if self.0.philox.is_none() {
+            return Ok(self.clone());
+        }
+        let PhiloxState { seed, offset } = self.advance_philox(4)?;
+        let key = [seed as u32, (seed >> 32) as u32];
+        let words = philox::Philox4x32::block(key, [offset as u32, (offset >> 32) as u32, 0, 0]);
+        Ok(Self::cpu(u64::from(words[0]) | (u64::from(words[1]) << 32)))
+    }
+
+    #[cold]
+    fn wrong_device(&self, expected: &str) -> Error {
+        let found = self.0.device.device_type;
+        err!(Runtime, "Expected a '{expected}' device type for generator but found '{found}'")
     }
 
     /// The device whose kernels draw from this generator.
@@ -72,7 +169,8 @@ impl Generator {
 
     /// The key that the generator adds to a call.
     pub fn key_set(&self) -> KeySet {
-        KeySet::from_key(DispatchKey::CPU)
+        let key = if self.0.device.is_cuda() { DispatchKey::CUDA } else { DispatchKey::CPU };
+        KeySet::from_key(key)
     }
 
     /// The state for the time of drawing. Kernels hold it throughout, so that their numbers are one
@@ -83,7 +181,10 @@ impl Generator {
 
     /// Starts the stream of `seed` and returns the generator.
     pub fn manual_seed(&self, seed: u64) -> &Self {
-        *self.lock().0 = State::new(seed);
+        match &self.0.philox {
+            Some(philox) => *lock(philox) = PhiloxState { seed, offset: 0 },
+            None => *self.lock().0 = State::new(seed),
+        }
         self
     }
 
@@ -96,23 +197,36 @@ impl Generator {
 
     /// The seed of the present stream.
     pub fn initial_seed(&self) -> u64 {
-        self.lock().0.engine.seed()
+        match self.philox_state() {
+            Some(state) => state.seed,
+            None => self.lock().0.engine.seed(),
+        }
     }
 
     /// The state as bytes, in PyTorch's format.
     pub fn get_state(&self) -> Vec<u8> {
-        encode(&self.lock().0)
+        match self.philox_state() {
+            Some(state) => [state.seed.to_le_bytes(), state.offset.to_le_bytes()].concat(),
+            None => encode(&self.lock().0),
+        }
     }
 
     /// Restores a state of [`get_state`](Self::get_state).
     pub fn set_state(&self, bytes: &[u8]) -> Result<()> {
-        *self.lock().0 = decode(bytes)?;
+        match &self.0.philox {
+            Some(philox) => *lock(philox) = decode_philox(bytes)?,
+            None => *self.lock().0 = decode(bytes)?,
+        }
         Ok(())
     }
 
     /// A new generator that continues with the same numbers.
     #[must_use]
     pub fn clone_state(&self) -> Self {
+        if let Some(state) = self.philox_state() {
+            let philox = Some(Mutex::new(state));
+            return Self::made(self.0.device, state.seed, philox);
+        }
         let copy = Self::cpu(0);
         *copy.lock().0 = self.lock().0.clone();
         copy
@@ -173,10 +287,43 @@ impl GeneratorGuard<'_> {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Seed and offset, little-endian; the offset may be left out, as old versions of PyTorch did.
+fn decode_philox(bytes: &[u8]) -> Result<PhiloxState> {
+    ensure!(matches!(bytes.len(), 8 | 16), Runtime, "RNG state is wrong size");
+    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    let offset = if bytes.len() == 16 { number(8) } else { 0 };
+    ensure!(offset % 4 == 0, Runtime, "offset must be a multiple of 4");
+    Ok(PhiloxState { seed: number(0), offset })
+}
+
 /// The generator of host kernels that are given none.
 pub fn default_cpu_generator() -> &'static Generator {
     static DEFAULT: OnceLock<Generator> = OnceLock::new();
     DEFAULT.get_or_init(|| Generator::cpu(DEFAULT_SEED))
+}
+
+/// What finds the default generators of devices, which their back end keeps.
+static OF_DEVICES: OnceLock<fn(i8) -> Result<&'static Generator>> = OnceLock::new();
+
+/// Says who keeps the default generators of GPUs.
+pub fn set_device_generators(find: fn(i8) -> Result<&'static Generator>) {
+    // The first one stays: there is one back end.
+    let _ = OF_DEVICES.set(find);
+}
+
+/// The generator of a device's kernels that are given none: the host's where the device has no back end.
+///
+/// # Errors
+/// Those of the back end, such as a device that does not exist.
+pub fn default_generator(device: Device) -> Result<&'static Generator> {
+    match OF_DEVICES.get() {
+        Some(find) if device.is_cuda() => find(device.index),
+        _ => Ok(default_cpu_generator()),
+    }
 }
 
 /// Seeds the default generator.

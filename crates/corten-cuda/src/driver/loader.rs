@@ -7,7 +7,7 @@
 use corten_core::{Result, bail, config, err};
 use std::ffi::{CStr, CString, c_void};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A library of NVIDIA: the names of its files, newest version first.
 pub(crate) struct Library {
@@ -68,6 +68,16 @@ impl Opened {
 
 static DIRECTORIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
+/// What finds directories when a library is looked for.
+static SEARCH: OnceLock<fn() -> Vec<PathBuf>> = OnceLock::new();
+
+/// A function that finds further directories, called whenever a library is looked for and not before. It
+/// may be called from any thread, and must not wait for one that uses a device.
+pub fn set_library_search(search: fn() -> Vec<PathBuf>) {
+    // The first one stays: a program has one.
+    let _ = SEARCH.set(search);
+}
+
 /// Directories in which libraries are looked for before the system's, in this order.
 pub fn set_library_directories(directories: Vec<PathBuf>) {
     *DIRECTORIES.lock().unwrap_or_else(PoisonError::into_inner) = directories;
@@ -112,6 +122,7 @@ fn directories() -> Vec<PathBuf> {
         |name| config::var(name).map(|value| std::env::split_paths(&value).collect::<Vec<_>>());
     let mut found = list("CORTEN_CUDA_LIB_DIR").unwrap_or_default();
     found.extend(DIRECTORIES.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+    found.extend(SEARCH.get().map(|search| search()).unwrap_or_default());
     for home in ["CUDA_HOME", "CUDA_PATH"] {
         found.extend(config::var(home).map(|home| Path::new(&home).join("lib64")));
     }

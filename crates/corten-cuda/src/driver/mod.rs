@@ -10,7 +10,7 @@ mod nvrtc_table;
 mod table;
 
 pub(crate) use loader::Opened;
-pub use loader::set_library_directories;
+pub use loader::{set_library_directories, set_library_search};
 pub(crate) use nvrtc_table::{Nvrtc, nvrtc};
 pub(crate) use table::{AccessDescription, AllocationProperties, Driver, attribute, driver};
 

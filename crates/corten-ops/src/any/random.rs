@@ -133,8 +133,16 @@ pub fn randperm_generator(
     let dtype = dtype.unwrap_or(DType::Int64);
     check_representable(n, dtype)?;
     let mut order: Vec<i64> = try_collect(0..n)?;
-    let default = corten_core::default_cpu_generator();
-    let mut rng = generator.unwrap_or(default).lock();
+    let device_or_host = device.unwrap_or(Device::CPU);
+    let generator = match generator {
+        Some(generator) => generator,
+        None => corten_core::default_generator(device_or_host)?,
+    };
+    let source = match device_or_host.is_cuda() {
+        true => generator.host_twin()?,
+        false => generator.expect_host()?.clone(),
+    };
+    let mut rng = source.lock();
     for i in 0..n.saturating_sub(1) {
         let offset = i64::from(rng.random()) % (n - i);
         order.swap(i as usize, (i + offset) as usize);

@@ -71,13 +71,25 @@ pub(crate) fn over_foreign(
     dtype: DType,
     read_only: bool,
 ) -> Py<Tensor> {
+    over_foreign_on(Device::CPU, owner, data, geometry, dtype, read_only)
+}
+
+/// As [`over_foreign`], for memory of any device.
+pub(crate) fn over_foreign_on(
+    device: Device,
+    owner: Box<dyn Any + Send + Sync>,
+    data: *mut u8,
+    geometry: &ForeignGeometry,
+    dtype: DType,
+    read_only: bool,
+) -> Py<Tensor> {
     let (start, nbytes) = (data.wrapping_add(geometry.start), geometry.nbytes);
-    let pointer = corten_core::DataPtr::with_owner(start, owner, Device::CPU);
+    let pointer = corten_core::DataPtr::with_owner(start, owner, device);
     let storage = Storage::from_data_ptr(pointer, nbytes);
-    if read_only && !is_memory_writable(start, nbytes) {
+    if read_only && device.is_cpu() && !is_memory_writable(start, nbytes) {
         storage.set_write_error(Some(PROTECTED.to_owned()));
     }
-    let keys = KeySet::for_tensor(Device::CPU.device_type, Layout::Strided, dtype);
+    let keys = KeySet::for_tensor(device.device_type, Layout::Strided, dtype);
     let (sizes, strides) = (&geometry.sizes, &geometry.strides);
     Ok(TensorBase::new_with_storage(storage, dtype, keys, sizes, strides, 0)?.into())
 }

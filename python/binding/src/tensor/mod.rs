@@ -47,8 +47,8 @@ use attribute;
 pub(crate) use class::{add_to, functions};
 pub(crate) use item::{index_object, item};
 pub(crate) use memory::{
-    PROTECTED, dense_copy, empty, forbid_resizing, from_bytes, lend, over_foreign, requires_grad,
-    set_requires_grad, to_bytes,
+    PROTECTED, dense_copy, empty, forbid_resizing, from_bytes, lend, over_foreign, over_foreign_on,
+    requires_grad, set_requires_grad, to_bytes,
 };
 pub(crate) use object::{
     TENSOR, expect, get, is_dense_cpu, is_disabled_function, is_tensor, overrides, this, wrap,

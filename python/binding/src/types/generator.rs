@@ -6,16 +6,15 @@ use crate::py::class::{Class, TypeBuilder, instance, this, value};
 use crate::py::errors::{runtime_error, type_error, value_error};
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, slot};
 use crate::tensor;
-use corten_core::{DType, Device, Generator, Scalar, default_cpu_generator};
+use corten_core::{
+    DEFAULT_SEED, DType, Device, DeviceType, Generator, Scalar, default_cpu_generator,
+};
 use corten_ops::Tensor;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 static TYPE: TypeCell = TypeCell::new();
 static DEFAULT: AtomicPtr<ffi::PyObject> = AtomicPtr::new(std::ptr::null_mut());
-
-/// The seed of a generator that was not seeded.
-const DEFAULT_SEED: u64 = 67_280_421_310_721;
 
 struct PyGenerator(Generator);
 
@@ -32,7 +31,7 @@ impl Class for PyGenerator {
             .flags(ffi::Py_TPFLAGS_BASETYPE)
             .slot(ffi::Py_tp_new, slot!(call new))
             .getset([
-                getter!("device", |_s: &Obj| crate::types::device::object(Device::CPU)),
+                getter!("device", |s: &Obj| crate::types::device::object(get_this(s).device())),
                 getter!("_cdata", |s: &Obj| Obj::int(s.as_ptr() as i64)),
             ])
             .methods([
@@ -41,6 +40,8 @@ impl Class for PyGenerator {
                 method!("initial_seed", |s: &Obj, _a: Args<'_>| Obj::uint(
                     get_this(s).initial_seed()
                 )),
+                method!("get_offset", |s: &Obj, _a: Args<'_>| Obj::uint(get_this(s).offset()?)),
+                method!("set_offset", set_offset),
                 method!("get_state", get_state),
                 method!("set_state", set_state),
                 method!("clone_state", clone_state),
@@ -60,14 +61,26 @@ fn new(_class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     let owned = OwnedArgs::new(args, kwargs)?;
     let bound = parser!("Generator(Device device=None)").parse(None, owned.as_args())?;
     let device = bound.device_opt(0)?.unwrap_or(Device::CPU);
-    if !device.is_cpu() {
-        return Err(runtime_error(format!("Device type {device} is not supported for Generator")));
+    instance(PyGenerator(made(device)?))
+}
+
+fn made(device: Device) -> Py<Generator> {
+    match device.device_type {
+        DeviceType::Cpu => Ok(Generator::cpu(DEFAULT_SEED)),
+        #[cfg(feature = "cuda")]
+        DeviceType::Cuda => Ok(corten::cuda::new_generator(device.index)?),
+        _ => Err(runtime_error(format!("Device type {device} is not supported for Generator"))),
     }
-    instance(PyGenerator(Generator::cpu(DEFAULT_SEED)))
+}
+
+fn set_offset(this_: &Obj, args: Args<'_>) -> Py<Obj> {
+    let bound = parser!("set_offset(int offset)").parse(None, args)?;
+    get_this(this_).set_offset(bound.int(0)? as u64)?;
+    Ok(this_.clone())
 }
 
 /// A seed: negative ones count from 2^64, as in PyTorch.
-fn seed_from(object: &Obj) -> Py<u64> {
+pub(crate) fn seed_from(object: &Obj) -> Py<u64> {
     let overflow = || value_error("Overflow when unpacking long long");
     match crate::args::scalar_from(object) {
         Ok(Scalar::Int(seed)) => Ok(seed as u64),
@@ -131,9 +144,11 @@ fn graphsafe_set_state(this_: &Obj, args: Args<'_>) -> Py<Obj> {
 /// The type, the device, and the seed, the offset and the state, as PyTorch pickles generators.
 fn reduce(this_: &Obj, _args: Args<'_>) -> Py<Obj> {
     let state = get_state(this_, Args { positional: &[], keywords: &[], names: None })?;
-    let seed = Obj::uint(get_this(this_).initial_seed())?;
-    let device = Obj::tuple([crate::types::device::object(Device::CPU)]);
-    let state = Obj::tuple([Ok(seed), Ok(Obj::none()), Ok(state)]);
+    let generator = get_this(this_);
+    let seed = Obj::uint(generator.initial_seed())?;
+    let device = Obj::tuple([crate::types::device::object(generator.device())]);
+    let offset = generator.philox_state().map_or(Ok(Obj::none()), |state| Obj::uint(state.offset));
+    let state = Obj::tuple([Ok(seed), offset, Ok(state)]);
     Obj::tuple([Ok(TYPE.obj()), device, state])
 }
 
@@ -178,6 +193,13 @@ pub(crate) fn from_object(object: &Obj) -> Py<Generator> {
     })
 }
 
+/// Seeds the default generators of all devices.
+fn seed_all(seed: u64) {
+    default_cpu_generator().manual_seed(seed);
+    #[cfg(feature = "cuda")]
+    corten::cuda::manual_seed_all(seed);
+}
+
 /// The functions of the module that act on the default generator.
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     fn default() -> Obj {
@@ -191,10 +213,14 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             // SAFETY: address of a static of the interpreter.
             let int = unsafe { Obj::borrowed((&raw mut ffi::PyLong_Type).cast()) };
             let seed = if seed.is_int() { seed.clone() } else { int.call(&[seed])? };
-            default_cpu_generator().manual_seed(seed_from(&seed)?);
+            seed_all(seed_from(&seed)?);
             Ok(default())
         }),
-        method!("seed", |_m: &Obj, _a: Args<'_>| Obj::uint(default_cpu_generator().seed())),
+        method!("seed", |_m: &Obj, _a: Args<'_>| {
+            let seed = default_cpu_generator().seed();
+            seed_all(seed);
+            Obj::uint(seed)
+        }),
         method!("initial_seed", |_m: &Obj, _a: Args<'_>| Obj::uint(
             default_cpu_generator().initial_seed()
         )),

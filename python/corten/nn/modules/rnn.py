@@ -407,7 +407,8 @@ class LSTMCell(RNNCellBase):
 
 def _cast_for_layer(x, states):
     """Under autocast a whole LSTM computes in the short dtype, its states included."""
-    if not _C._autocast_enabled() or x.dtype is corten.float64:
+    kind = x.device.type
+    if kind not in ("cpu", "cuda") or not _C._autocast_enabled(kind) or x.dtype is corten.float64:
         return x, states
-    dtype = _C._autocast_dtype()
+    dtype = _C._autocast_dtype(kind)
     return x.to(dtype), tuple(state.to(dtype) for state in states)

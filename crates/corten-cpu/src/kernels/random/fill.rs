@@ -12,7 +12,7 @@ pub(super) fn with_generator<R>(
     run: impl FnOnce(&mut GeneratorGuard<'_>) -> Result<R>,
 ) -> Result<R> {
     match generator {
-        Some(generator) => run(&mut generator.lock()),
+        Some(generator) => run(&mut generator.expect_host()?.lock()),
         None => run(&mut default_cpu_generator().lock()),
     }
 }

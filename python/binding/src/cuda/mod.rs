@@ -1,0 +1,31 @@
+//! CUDA for Python: thin functions over `corten::cuda`, under PyTorch's names where it has them.
+//!
+//! Streams cross as their device and number, events as objects. What waits for a device gives the
+//! interpreter lock up.
+
+mod devices;
+mod events;
+pub(crate) mod exchange;
+mod libraries;
+mod streams;
+
+use crate::py::errors::value_error;
+use crate::py::{Obj, Py, ffi};
+
+/// The functions of the module.
+pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
+    let mut rows = devices::functions();
+    rows.extend(streams::functions());
+    rows
+}
+
+/// Makes the types. Nothing of CUDA is looked for.
+pub(crate) fn add_to(module: &Obj) -> Py<()> {
+    corten::cuda::set_library_search(libraries::directories);
+    events::add_to(module)
+}
+
+/// The device index of an argument; -1 is the current device.
+fn device_index(index: i64) -> Py<i8> {
+    i8::try_from(index).map_err(|_| value_error(format!("invalid device index {index}")))
+}
