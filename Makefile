@@ -11,7 +11,7 @@ packaged = rm -rf target/$(1)/python && mkdir -p target/$(1)/python && cp -r pyt
 	rm -f target/$(1)/python/corten/_C.abi3.so && \
 	cp target/$(or $(2),$(1))/lib_C.so target/$(1)/python/corten/_C.abi3.so
 
-.PHONY: demo test test-full test-cuda-sim test-rust test-loom test-python test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: demo test test-full test-rust test-loom test-python test-general test-cuda-sim test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -44,6 +44,12 @@ test-python: $(VENV)/numpy $(VENV)/mypy
 ## The tests of the CUDA back end on an emulated driver, for machines without a GPU. It takes a C++ compiler.
 test-cuda-sim:
 	$(PYTHON) -m unittest discover --quiet --start-directory tests/cuda
+
+## The Python tests with fast paths switched off.
+test-general: $(VENV)/numpy $(VENV)/mypy
+	cargo build --package corten-python
+	$(call packaged,debug)
+	CORTEN_GENERAL_PATHS=1 PYTHONPATH=target/debug/python $(PY) tests/run.py $(TESTS)
 
 ## Times Corten beside PyTorch, and its kernels beside their slow twins.
 bench: $(VENV)/bin/python

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-FOLDERS = ["python", "semantics"]
+FOLDERS = ["python", "semantics", "regression"]
 
 
 def files(names):
@@ -32,6 +32,9 @@ def main():
     failed = []
     # The word of a build for tests is not part of what programs print.
     os.environ.setdefault("CORTEN_QUIET", "1")
+    # Helpers such as module_under_test are beside the tests of the package.
+    paths = [os.environ.get("PYTHONPATH"), str(TESTS / "python")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for file, text, passed in pool.map(run, files(sys.argv[1:])):
             print(f"{file.parent.name}/{file.name}: {text.strip()}", flush=True)

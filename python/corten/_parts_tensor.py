@@ -5,17 +5,16 @@ from __future__ import annotations
 from corten import _C
 from corten._C import Tensor
 
-#: Methods that do not ask ``__torch_function__`` by themselves.
+#: Methods that do not ask ``__torch_function__`` by themselves: conversions, questions to the memory, and
+#: the operators that the registry lists.
 _SILENT = (
     "__array_wrap__", "__bool__", "__complex__", "__delitem__", "__dlpack__", "__float__",
-    "__index__", "__int__", "__invert__", "__iter__", "__contains__", "as_strided", "bfloat16",
-    "bool", "byte", "cdouble", "cfloat", "chalf", "char", "clone", "cpu", "cuda", "data_ptr",
-    "detach", "detach_", "double", "float", "half", "index_put", "index_put_", "int",
-    "is_contiguous", "is_pinned", "item", "long", "new_empty", "new_empty_strided", "new_full",
-    "new_ones", "new_tensor", "new_zeros", "norm", "numpy", "pin_memory", "register_hook",
-    "retain_grad", "scatter_reduce", "select_scatter", "share_memory_", "short", "sparse_mask",
-    "split", "split_with_sizes", "storage_offset", "stride", "to", "to_dense", "to_sparse",
-    "to_sparse_csr", "tolist", "type", "unflatten", "untyped_storage", "values", "indices",
+    "__index__", "__int__", "__invert__", "__iter__", "__contains__", "bfloat16",
+    "bool", "byte", "cdouble", "cfloat", "chalf", "char", "cpu", "cuda", "data_ptr",
+    "double", "float", "half", "index_put_", "int", "is_contiguous", "is_pinned", "long", "new_tensor",
+    "numpy", "pin_memory", "register_hook", "retain_grad", "share_memory_", "short", "sparse_mask",
+    "storage_offset", "stride", "to_sparse", "to_sparse_csr", "tolist", "type", "untyped_storage",
+    "values", "indices", *_C._ops_tagged("parts_method"),
 )
 
 

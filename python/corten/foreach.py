@@ -6,25 +6,19 @@ Lists go with lists of the same length, with one number for all, or with a numbe
 from __future__ import annotations
 
 import corten
+from corten import _C
 from corten._overriding import overridable
 
-_UNARY = (
-    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor",
-    "frac", "lgamma", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt",
-    "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
-)
-_OTHERS = (
-    "add", "addcdiv", "addcmul", "clamp_max", "clamp_min", "div", "lerp", "maximum", "minimum",
-    "mul", "pow", "sub",
-)
-__all__ = sorted([
-    "clone", "copy_", "max", "mm", "norm", "zero_",
-    *(name + ending for name in _UNARY + _OTHERS for ending in ("", "_")),
-])
+_PREFIX = "_foreach_"
+#: Forms that the registry derives and PyTorch has not.
+_DERIVED = ("copy", "zero")
+__all__ = sorted({
+    name.removeprefix(_PREFIX) for name in dir(_C._functions) if name.startswith(_PREFIX)
+}.difference(_DERIVED))
 
 
 def _public(name):
-    operator = getattr(corten, f"_foreach_{name}")
+    operator = getattr(corten, _PREFIX + name)
 
     @overridable
     def function(*args, **kwargs):

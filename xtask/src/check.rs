@@ -1,6 +1,6 @@
 //! `check`: what has to hold before a change is handed in.
 
-use crate::{Outcome, root, tidy};
+use crate::{Outcome, root, size, tidy};
 use std::process::Command;
 use std::time::Instant;
 
@@ -31,5 +31,5 @@ pub(crate) fn run() -> Outcome {
         }
         println!("{name}: {:.0} s", start.elapsed().as_secs_f64());
     }
-    Ok(())
+    size::run()
 }

@@ -4,11 +4,13 @@
 
 mod allocation;
 mod check;
+mod facts;
 mod goldens;
 mod keys;
 mod layers;
 mod ops;
 mod show;
+mod size;
 mod tidy;
 mod words;
 
@@ -16,10 +18,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-cargo xtask check              format, clippy, tidy, registry tests, unit tests
+cargo xtask check              format, clippy, tidy, registry tests, unit tests, size
 cargo xtask tidy               the rules of docs/STYLE.md that a program can check
 cargo xtask ops [family]       operators per family: forms, kinds, gradients, kernels per backend
 cargo xtask show <operator>    everything that is generated for an operator
+cargo xtask size               the bytes of the release library by crate, beside their budget
 cargo xtask keys               writes ops/README.md, the table of the registry's keys
 cargo xtask goldens <python>   makes tests/goldens again with a Python that has PyTorch
 ";
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         ["ops"] => ops::run(None),
         ["ops", family] => ops::run(Some(family)),
         ["show", operator] => show::run(operator),
+        ["size"] => size::run(),
         ["keys"] => keys::run(),
         ["goldens", python] => goldens::run(python),
         [] => {

@@ -1,6 +1,6 @@
 //! `tidy`: the rules of style that a program can check.
 
-use crate::{Outcome, allocation, keys, layers, root, words};
+use crate::{Outcome, allocation, facts, keys, layers, root, words};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,7 @@ pub(crate) fn run() -> Outcome {
     let mut complaints = Vec::new();
     let mut notes = Notes::default();
     let banned = words::Banned::read();
+    let (mut lists, operators) = (facts::Lists::default(), facts::operators());
     let mut imports = layers::Imports::default();
     let mut totals: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for path in &files {
@@ -33,10 +34,12 @@ pub(crate) fn run() -> Outcome {
         complaints.extend(banned.complaints(&shown, &text));
         notes.read(&shown, &text);
         imports.read(&shown, &text);
+        lists.read(&shown, &text, &operators);
     }
     complaints.extend(notes.complaints());
     complaints.extend(keys::complaint());
     complaints.extend(imports.complaints());
+    complaints.extend(lists.complaint());
     for (part, (count, lines)) in &totals {
         println!("{part:36} {count:4} files {lines:7} lines");
     }

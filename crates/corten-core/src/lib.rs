@@ -8,6 +8,7 @@ mod determinism;
 mod device;
 mod dtype;
 mod error;
+mod fast_paths;
 mod fork;
 pub mod generator;
 pub mod geometry;
@@ -25,9 +26,9 @@ pub mod tls;
 
 pub use access::{Access, AccessSet, Blocks, BriefCell, Reader, WantedBlock, Writer};
 pub use allocator::{
-    Allocator, MemoryStats, check_memory, empty_cache, get_allocator, memory_stats,
-    reset_peak_memory_stats, set_allocator, try_collect, try_extend, try_push, try_reserve,
-    try_resize, try_to_vec, try_vec, try_with_capacity, unwinding,
+    Allocator, MemoryStats, check_memory, empty_cache, get_allocator, memory_stats, pinned_storage,
+    reset_peak_memory_stats, set_allocator, set_pinned_allocator, try_collect, try_extend,
+    try_push, try_reserve, try_resize, try_to_vec, try_vec, try_with_capacity, unwinding,
 };
 pub use data_ptr::{DataPtr, Deleter};
 pub use determinism::{
@@ -44,6 +45,7 @@ pub use error::{
     Error, ErrorKind, Result, WarningHandler, is_first_warning, set_warn_always,
     set_warning_handler, warn, warn_once,
 };
+pub use fast_paths::{fast_paths, set_fast_paths};
 pub use generator::{
     DEFAULT_SEED, Generator, GeneratorGuard, PhiloxState, default_cpu_generator, default_generator,
     manual_seed, philox, set_device_generators,

@@ -1,6 +1,7 @@
 //! Devices: their number, properties and primary contexts, and the current device of a thread.
 
 use crate::driver::{Driver, Handle, attribute, driver, error};
+use crate::failure;
 use corten_core::{Result, bail, ensure, err};
 use std::cell::Cell;
 use std::ffi::c_char;
@@ -321,7 +322,8 @@ pub fn synchronize(index: i8) -> Result<()> {
     bound(-1)?;
     let driver = driver()?;
     // SAFETY: the context is current.
-    error::check(driver, unsafe { (driver.cuCtxSynchronize)() })
+    error::check(driver, unsafe { (driver.cuCtxSynchronize)() })?;
+    failure::check(current_device())
 }
 
 /// The version of CUDA that the driver offers, as 1000 * major + 10 * minor.

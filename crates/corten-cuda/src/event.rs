@@ -2,6 +2,7 @@
 
 use crate::device::{bound, resolve};
 use crate::driver::{Handle, driver, error};
+use crate::failure;
 use crate::stream::Stream;
 use corten_core::{Result, bail};
 
@@ -109,7 +110,8 @@ impl Event {
         bound(device)?;
         let driver = driver()?;
         // SAFETY: the event exists.
-        error::check(driver, unsafe { (driver.cuEventSynchronize)(handle) })
+        error::check(driver, unsafe { (driver.cuEventSynchronize)(handle) })?;
+        failure::check(device)
     }
 
     /// Milliseconds from this event to another one.

@@ -1,10 +1,13 @@
 //! The CUDA back end: nothing of CUDA is linked, and nothing of it is loaded before the first use.
 
+pub mod caching;
 mod compile;
 mod device;
 mod disk_cache;
 mod driver;
+mod driver_memory;
 mod event;
+mod failure;
 mod fallback;
 mod generator;
 #[allow(
@@ -17,6 +20,7 @@ mod generator;
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
+mod indexing;
 mod kernel;
 pub mod kernels;
 mod launch;
@@ -26,6 +30,7 @@ mod pointwise;
 mod reduction;
 mod stream;
 mod text;
+mod walk;
 
 use corten_core::{DeviceType, Result, set_allocator};
 
@@ -35,8 +40,10 @@ pub use device::{
     is_initialized, mem_get_info, set_device, synchronize,
 };
 pub use driver::{set_library_directories, set_library_search};
+pub use driver_memory::DriverMemory;
 pub use event::Event;
 pub use generator::{default_generator, manual_seed_all, new_generator};
+pub use memory::{device_memory, is_pinned, pinned_memory, pinned_storage, record_stream};
 pub use stream::{Stream, StreamGuard};
 
 /// Registers the allocator of CUDA devices and their kernels. Nothing of CUDA is loaded.
@@ -47,6 +54,7 @@ pub fn init() -> Result<()> {
     static ALLOCATOR: memory::CudaAllocator = memory::CudaAllocator;
     set_allocator(DeviceType::Cuda, &ALLOCATOR, 0);
     corten_core::set_device_generators(default_generator);
+    corten_core::set_pinned_allocator(pinned_storage);
     fallback::register();
     generated::register()
 }

@@ -1,30 +1,62 @@
-//! Device memory as the tensors' allocator sees it, and copies between device and host.
+//! Device memory and pinned memory as tensors have them, and copies between device and host.
 
-use crate::device::{bound, current_device};
+use crate::caching::{AllocConfig, CachingAllocator, PinnedAllocator, StreamId};
+use crate::device::{MOST_DEVICES, bound, current_device};
 use crate::driver::{DeviceAddress, driver, error};
+use crate::driver_memory::DriverMemory;
 use crate::stream::Stream;
-use corten_core::{Allocator, DataPtr, Device, Result};
+use corten_core::{Allocator, DataPtr, Device, Result, Storage, config, ensure};
 use std::ffi::c_void;
+use std::sync::OnceLock;
 
 /// The allocator of CUDA devices.
 pub(crate) struct CudaAllocator;
 
-struct Block {
-    device: i8,
-    address: DeviceAddress,
+/// The settings in `PYTORCH_ALLOC_CONF`, or in `PYTORCH_CUDA_ALLOC_CONF`.
+fn settings() -> Result<AllocConfig> {
+    let text = config::var("PYTORCH_ALLOC_CONF").or_else(|| config::var("PYTORCH_CUDA_ALLOC_CONF"));
+    AllocConfig::default().parse_over(&text.unwrap_or_default())
 }
 
-impl Drop for Block {
-    fn drop(&mut self) {
-        if let (Ok(_), Ok(driver)) = (bound(self.device), driver()) {
-            // SAFETY: the block came from `cuMemAlloc` and is used no more by the host; the driver waits
-            // for the work that uses it.
-            unsafe { (driver.cuMemFree_v2)(self.address) };
-        }
+/// The caching allocator of all devices.
+///
+/// # Errors
+/// `Value` for settings in the environment that are none.
+pub fn device_memory() -> Result<&'static CachingAllocator<DriverMemory>> {
+    static CACHE: OnceLock<CachingAllocator<DriverMemory>> = OnceLock::new();
+    if let Some(cache) = CACHE.get() {
+        return Ok(cache);
+    }
+    let settings = settings()?;
+    Ok(CACHE.get_or_init(|| CachingAllocator::new(DriverMemory::default(), MOST_DEVICES, settings)))
+}
+
+/// The caching allocator of pinned host memory.
+///
+/// # Errors
+/// As [`device_memory`].
+pub fn pinned_memory() -> Result<&'static PinnedAllocator<DriverMemory>> {
+    static CACHE: OnceLock<PinnedAllocator<DriverMemory>> = OnceLock::new();
+    if let Some(cache) = CACHE.get() {
+        return Ok(cache);
+    }
+    let settings = settings()?;
+    Ok(CACHE.get_or_init(|| PinnedAllocator::new(DriverMemory::default(), settings)))
+}
+
+/// Addresses of blocks are multiples of 512: the device's number fits below.
+const DEVICE_BITS: usize = 511;
+
+unsafe fn give_back(context: *mut c_void) {
+    let (address, device) = (context.addr() & !DEVICE_BITS, context.addr() & DEVICE_BITS);
+    if let Ok(cache) = device_memory() {
+        // A context that has failed cannot free; its memory is gone with it.
+        let _ = cache.free(device, address as u64);
     }
 }
 
-// SAFETY: `allocate_on` returns memory of the size asked for that its owner frees.
+// SAFETY: `allocate_on` returns memory of the size asked for, which stays until the deleter has run and the
+// streams that use it have got there.
 unsafe impl Allocator for CudaAllocator {
     fn allocate(&self, nbytes: usize) -> Result<DataPtr> {
         self.allocate_on(nbytes, current_device())
@@ -37,12 +69,11 @@ unsafe impl Allocator for CudaAllocator {
         if nbytes == 0 {
             return Ok(DataPtr::null(device));
         }
-        let driver = driver()?;
-        let mut address = 0;
-        // SAFETY: the driver writes one address.
-        error::check(driver, unsafe { (driver.cuMemAlloc_v2)(&mut address, nbytes) })?;
-        let block = Block { device: index, address };
-        Ok(DataPtr::with_owner(address as *mut u8, Box::new(block), device))
+        let stream = StreamId(Stream::current(index).raw() as u64);
+        let address = device_memory()?.malloc(index as usize, nbytes as u64, stream)?;
+        let context = (address | index as u64) as *mut c_void;
+        // SAFETY: the deleter takes such contexts, once, from any thread.
+        Ok(unsafe { DataPtr::new(address as *mut u8, context, give_back, device) })
     }
 
     unsafe fn copy_data(&self, destination: *mut u8, source: *const u8, nbytes: usize) {
@@ -51,6 +82,60 @@ unsafe impl Allocator for CudaAllocator {
         // SAFETY: the caller's: both blocks have so many bytes.
         let _ = unsafe { copy_on_device(stream, destination as u64, source as u64, nbytes) };
     }
+}
+
+unsafe fn give_back_pinned(context: *mut c_void) {
+    if let Ok(cache) = pinned_memory() {
+        let _ = cache.free(context.addr() as u64);
+    }
+}
+
+/// Pinned host memory, arbitrary contents.
+///
+/// # Errors
+/// Those of the driver: also where there is none.
+pub fn pinned_storage(nbytes: usize) -> Result<Storage> {
+    let address = match nbytes {
+        0 => 0,
+        _ => {
+            bound(current_device())?;
+            pinned_memory()?.malloc(nbytes as u64)? as usize
+        }
+    };
+    let address = address as *mut u8;
+    // SAFETY: the deleter takes such addresses, once, from any thread.
+    let data = unsafe { DataPtr::new(address, address.cast(), give_back_pinned, Device::CPU) };
+    Ok(Storage::from_data_ptr(data, nbytes))
+}
+
+/// Whether an address lies in memory that [`pinned_storage`] has given out.
+pub fn is_pinned(address: *const u8) -> bool {
+    crate::is_initialized()
+        && pinned_memory().is_ok_and(|cache| cache.block_of(address as u64).is_some())
+}
+
+/// Keeps pinned memory from being reused until a stream has done what it has been given until now. Whether
+/// the memory is pinned at all.
+pub(crate) fn use_pinned(address: *const u8, stream: Stream) -> bool {
+    let id = StreamId(stream.raw() as u64);
+    is_pinned(address)
+        && pinned_memory()
+            .is_ok_and(|cache| cache.record_stream(address as u64, stream.device() as usize, id))
+}
+
+/// Keeps the memory of a tensor from being reused until a stream has done what it has been given when the
+/// tensor is freed.
+///
+/// # Errors
+/// `Runtime` for a tensor of another device.
+pub fn record_stream(tensor: &corten_ops::Tensor, stream: Stream) -> Result<()> {
+    ensure!(tensor.device().is_cuda(), Runtime, "record_stream: the tensor is not on a CUDA device");
+    let data = tensor.storage()?.data_ptr();
+    if data.is_null() {
+        return Ok(());
+    }
+    let device = tensor.device().index as usize;
+    device_memory()?.record_stream(device, data as u64, StreamId(stream.raw() as u64))
 }
 
 /// Copies between blocks of one device, in order with the stream's work.

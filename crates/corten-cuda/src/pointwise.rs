@@ -69,6 +69,11 @@ impl Divider {
         let multiplier = ((power - u64::from(divisor)) << 32) / u64::from(divisor.max(1)) + 1;
         Self { divisor, multiplier: multiplier as u32, shift }
     }
+
+    /// The three members.
+    pub(crate) fn words(self) -> [u32; 3] {
+        [self.divisor, self.multiplier, self.shift]
+    }
 }
 
 /// Runs an expression over a planned walk.
@@ -234,12 +239,8 @@ pub(crate) fn geometry_of(
     let mut words = vec![0_u32; 1 + 3 * MAX_DIMS + MAX_DIMS * count];
     words[0] = dims.len() as u32;
     for (place, dim) in dims.enumerate() {
-        let divider = Divider::by(iter.shape()[dim] as u32);
-        words[1 + 3 * place..4 + 3 * place].copy_from_slice(&[
-            divider.divisor,
-            divider.multiplier,
-            divider.shift,
-        ]);
+        let divider = Divider::by(iter.shape()[dim] as u32).words();
+        words[1 + 3 * place..4 + 3 * place].copy_from_slice(&divider);
         for (k, &i) in operands.iter().enumerate() {
             words[1 + 3 * MAX_DIMS + place * count + k] = iter.strides(i)[dim] as i32 as u32;
         }

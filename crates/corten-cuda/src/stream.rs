@@ -3,6 +3,7 @@
 use crate::device::{MOST_DEVICES, bound, resolve};
 use crate::driver::{Handle, driver, error};
 use crate::event::Event;
+use crate::failure;
 use corten_core::{Result, ensure};
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -146,7 +147,8 @@ impl Stream {
         bound(self.device)?;
         let driver = driver()?;
         // SAFETY: the stream exists; external ones by the contract of `external`.
-        error::check(driver, unsafe { (driver.cuStreamSynchronize)(self.handle) })
+        error::check(driver, unsafe { (driver.cuStreamSynchronize)(self.handle) })?;
+        failure::check(self.device)
     }
 
     /// Whether all work of the stream is done.

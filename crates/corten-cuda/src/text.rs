@@ -18,6 +18,9 @@ pub(crate) const SOFTMAX: &str = include_str!("../kernels/softmax.cuh");
 /// Products of matrices.
 pub(crate) const GEMM: &str = include_str!("../kernels/gemm.cuh");
 
+/// Gathering and scattering by indices.
+pub(crate) const INDEX: &str = include_str!("../kernels/index.cuh");
+
 /// The type in which elements of a dtype lie in memory.
 pub(crate) fn storage_type(dtype: DType) -> &'static str {
     match dtype {

@@ -12,6 +12,7 @@ mod bidiagonal_dc;
 mod bidiagonal_qr;
 mod bidiagonalize;
 mod dqds;
+mod general;
 mod householder;
 mod merge;
 mod parallel;
@@ -109,11 +110,6 @@ pub trait General: Spectral {
         a: Vec<Self>,
         vectors: bool,
     ) -> Result<Eigen<Complex<f64>, Complex<f64>>, NoConvergence>;
-}
-
-fn columns<T: Copy>(matrix: MatRef<'_, T>) -> Vec<T> {
-    let (rows, cols) = matrix.shape();
-    (0..cols).flat_map(|j| (0..rows).map(move |i| matrix[(i, j)])).collect()
 }
 
 /// Brings the largest number of a matrix between 1 and 2, and returns what its values are multiplied
@@ -345,17 +341,9 @@ macro_rules! general {
                 vectors: bool,
             ) -> Result<Eigen<Complex<f64>, Complex<f64>>, NoConvergence> {
                 let unit = bring_to_size_one!(a, f64, $size);
-                let a = MatRef::from_column_major_slice(&a, n, n);
-                if !vectors && n > 0 {
-                    let values = a.eigenvalues().map_err(|_| NoConvergence)?;
-                    return Ok((
-                        values.into_iter().map(|value| value * unit).collect(),
-                        Vec::new(),
-                    ));
-                }
-                let found = a.eigen().map_err(|_| NoConvergence)?;
-                let values = found.S().column_vector().iter().map(|value| value * unit).collect();
-                Ok((values, columns(found.U())))
+                let (mut values, basis) = general::eigen(n, &a, vectors)?;
+                values.iter_mut().for_each(|value| *value *= unit);
+                Ok((values, basis))
             }
         }
     };

@@ -43,8 +43,8 @@ pub use corten_codegen::schema;
 pub use corten_core as core;
 pub use corten_core::{Error, ErrorKind, Result, Scalar};
 pub use dispatch::{
-    BoxedCall, BoxedKernel, Found, KeyBuilder, Registration, Target, TypedOp, replace_arguments,
-    replace_tensors,
+    BoxedCall, BoxedKernel, Found, KeyBuilder, Registration, Signed, Target, TypedOp,
+    replace_arguments, replace_tensors,
 };
 pub use generated::{op, sig, stubs};
 pub use iter::TensorIterator;

@@ -61,6 +61,10 @@ impl Library {
             autocast: None,
             autocast_cuda: None,
             tags: &[],
+            is_view_inplace: false,
+            numbers: false,
+            deprecated: &[],
+            formulas: &[],
         };
         let name = def.qualified_name();
         if registry::find(&name).is_some() {

@@ -14,7 +14,7 @@
 use crate::boxed::{IValue, Stack};
 use crate::dispatch::{BoxedCall, replace_arguments, replace_tensors, restore, set_fallback};
 use crate::registry::{OpDef, OpKind};
-use crate::{Tensor, any, op};
+use crate::{Tensor, op};
 use corten_core::{
     BackendMeta, DType, DispatchKey, KeySet, Layout, Result, TensorBase, bail, ensure,
 };
@@ -153,14 +153,9 @@ pub fn prepared(
     found.unwrap_or(Ok(None))
 }
 
-/// Registers the kernels.
+/// Registers the fallback of opaque tensors.
 pub(crate) fn register() {
     set_fallback(DispatchKey::MkldnnCPU, Arc::new(on_values));
-    op::_TO_DENSE.implement(DispatchKey::MkldnnCPU, any::opaque::to_dense);
-    op::_MKLDNN_RESHAPE.implement(DispatchKey::MkldnnCPU, any::opaque::reshape);
-    op::_MKLDNN_TRANSPOSE.implement(DispatchKey::MkldnnCPU, any::opaque::transpose);
-    op::TRANSPOSE_INT.implement(DispatchKey::MkldnnCPU, any::opaque::transpose);
-    op::T.implement(DispatchKey::MkldnnCPU, any::opaque::t);
 }
 
 fn refuse_view(def: &OpDef) -> Result<()> {

@@ -5,6 +5,7 @@ use crate::boxed::{IValue, Stack};
 use crate::dispatch::{BoxedKernel, KeyBuilder, Registration, Target};
 use crate::schema::Schema;
 use corten_core::{KeySet, Result};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
@@ -71,6 +72,14 @@ pub struct OpDef {
     pub autocast_cuda: Option<Autocast>,
     /// Sets that it belongs to.
     pub tags: &'static [&'static str],
+    /// Whether it is the in-place form of a view: it changes sizes and strides, and no element.
+    pub is_view_inplace: bool,
+    /// Whether a Python number may stand for a tensor argument.
+    pub numbers: bool,
+    /// Parameter lists that Python accepts with a warning.
+    pub deprecated: &'static [&'static str],
+    /// The formulas of the gradient: the arguments of each, and its text.
+    pub formulas: &'static [(&'static str, &'static str)],
 }
 
 /// How the work of an operator grows with the elements of its arguments.
@@ -136,7 +145,7 @@ impl OpDef {
 }
 
 /// An operator whatever its signature.
-pub trait AnyOp: Sync {
+pub trait AnyOp: Any + Sync {
     /// The declaration.
     fn def(&self) -> &'static OpDef;
     /// The parsed schema.

@@ -12,6 +12,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = dtype_functions();
     rows.extend(thread_functions());
     rows.extend(determinism_functions());
+    rows.extend(fast_path_functions());
     rows
 }
 
@@ -28,6 +29,19 @@ fn determinism_functions() -> Vec<ffi::PyMethodDef> {
         }),
         method!("_get_deterministic_fill_uninitialized_memory", |_m: &Obj, _a: Args<'_>| {
             Ok(Obj::bool(corten_core::fill_uninitialized_memory()))
+        }),
+    ]
+}
+
+/// The switch that builds with debug assertions have; see Note [Fast paths].
+fn fast_path_functions() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method!("_set_fast_paths", |_m: &Obj, args: Args<'_>| {
+            let [on] = args.positional else { return Err(type_error("one bool expected")) };
+            Ok(Obj::bool(corten_core::set_fast_paths(on.is_true()?)))
+        }),
+        method!("_get_fast_paths", |_m: &Obj, _a: Args<'_>| {
+            Ok(Obj::bool(corten_core::fast_paths()))
         }),
     ]
 }

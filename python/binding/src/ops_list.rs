@@ -4,6 +4,7 @@ use crate::args::parser;
 use crate::py::errors::{attribute_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::types::structseq;
+use corten_ops::registry::{Autocast, Cost};
 use corten_ops::{AnyOp, Gradient, OpKind, registry};
 
 /// The functions of the module.
@@ -103,5 +104,25 @@ fn describe(op: &'static dyn AnyOp) -> Py<Obj> {
         Gradient::Unknown => "unknown",
     };
     set(name!("gradient"), Obj::str_from(gradient))?;
+    let formulas = Obj::dict()?;
+    for (arguments, text) in def.formulas {
+        formulas.dict_set(&Obj::str_from(arguments)?, &Obj::str_from(text)?)?;
+    }
+    set(name!("formulas"), Ok(formulas))?;
+    let keys = op.kernels().into_iter().map(|(target, _)| target.to_string());
+    let keys: std::collections::BTreeSet<String> = keys.collect();
+    set(name!("kernels"), Obj::list(keys.iter().map(|key| Obj::str_from(key))))?;
+    let cost = match def.cost {
+        Cost::Stream => "stream",
+        Cost::Product => "product",
+    };
+    set(name!("cost"), Obj::str_from(cost))?;
+    let autocast = match def.autocast {
+        None => Ok(Obj::none()),
+        Some(Autocast::Lower) => Obj::str_from("lower"),
+        Some(Autocast::Float32) => Obj::str_from("float32"),
+        Some(Autocast::Widest) => Obj::str_from("widest"),
+    };
+    set(name!("autocast"), autocast)?;
     Ok(dict)
 }

@@ -9,6 +9,7 @@ import types
 import typing
 
 import corten
+from corten import _C
 
 from .immutable_collections import immutable_dict, immutable_list
 
@@ -24,10 +25,7 @@ base_types = typing.get_args(BaseArgumentTypes)
 Argument = typing.Any
 
 _SIDE_EFFECTS = set()
-_RANDOM = frozenset((
-    "dropout", "rand", "randn", "rand_like", "randn_like", "randint", "randperm", "bernoulli",
-    "multinomial", "normal", "rrelu",
-))
+_RANDOM = frozenset(_C._ops_tagged("impure"))
 
 
 def has_side_effect(fn):

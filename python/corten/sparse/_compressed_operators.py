@@ -469,12 +469,7 @@ def _detach_in_place(x):
         return Tensor.detach_(x)
 
 
-_KEEP_ZERO = (
-    "abs", "absolute", "angle", "asin", "arcsin", "asinh", "arcsinh", "atan", "arctan", "atanh",
-    "arctanh", "ceil", "conj_physical", "deg2rad", "erf", "erfinv", "expm1", "floor", "frac", "isinf",
-    "isnan", "isneginf", "isposinf", "log1p", "neg", "negative", "positive", "rad2deg", "relu",
-    "round", "sgn", "sign", "signbit", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "fix",
-)
+_KEEP_ZERO = _C._ops_tagged("keeps_zero_compressed")
 _DTYPES = ("float", "double", "half", "bfloat16", "int", "long", "short", "bool")
 
 OPERATORS.update({

@@ -4,6 +4,7 @@ outputs, powers, quotients."""
 from __future__ import annotations
 
 import corten
+from corten import _C
 from corten._C import Tensor
 
 from ._arithmetic import _become, _kind, _put, _quotient
@@ -12,20 +13,14 @@ from ._entries import (
 )
 
 #: Functions that are 0 (or false) at 0, by all their names.
-KEEP_ZERO = (
-    "abs", "absolute", "angle", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan",
-    "atanh", "ceil", "conj_physical", "deg2rad", "erf", "erfinv", "expm1", "fix", "floor", "frac",
-    "isinf", "isnan", "isneginf", "isposinf", "log1p", "nan_to_num", "neg", "negative", "positive",
-    "rad2deg", "relu", "round", "sgn", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan",
-    "tanh", "trunc",
-)
+KEEP_ZERO = tuple(_C._ops_tagged("keeps_zero"))
 #: What errors call functions of several names.
 _KNOWN_AS = {
     "absolute": "abs", "fix": "trunc", "negative": "neg",
     **{f"arc{name}": f"a{name}" for name in ("sin", "sinh", "tan", "tanh")},
 }
 #: Those of them that have no in-place form.
-_NEW_ONLY = frozenset(("angle", "isinf", "isnan", "isneginf", "isposinf", "positive", "signbit"))
+_NEW_ONLY = frozenset(name for name in KEEP_ZERO if not hasattr(Tensor, f"{name}_"))
 
 
 def _put_with_shape(x, other):

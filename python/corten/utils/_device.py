@@ -9,12 +9,8 @@ from corten import _C
 from corten.overrides import TorchFunctionMode
 
 _FACTORIES = (
-    "arange", "as_tensor", "asarray", "bartlett_window", "blackman_window", "empty",
-    "empty_permuted", "empty_strided", "eye", "full", "hamming_window",
-    "hann_window", "kaiser_window", "linspace", "logspace", "ones", "rand", "randint", "randn",
-    "randperm", "range", "scalar_tensor", "sparse_coo_tensor", "sparse_compressed_tensor",
-    "sparse_csr_tensor", "sparse_csc_tensor", "sparse_bsr_tensor", "sparse_bsc_tensor", "tensor",
-    "tril_indices", "triu_indices", "zeros",
+    "as_tensor", "asarray", "range", "sparse_coo_tensor", "sparse_compressed_tensor", "sparse_csr_tensor",
+    "sparse_csc_tensor", "sparse_bsr_tensor", "sparse_bsc_tensor", "tensor", *_C._ops_tagged("factory"),
 )
 _local = threading.local()
 

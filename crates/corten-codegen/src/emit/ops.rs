@@ -54,7 +54,7 @@ pub fn ops(registry: &Registry) -> Generated {
         &module("What runs everywhere.", "pub(crate) mod kernel", &output.items(Section::Kernel)),
         &format!("impl crate::Tensor {{\n{}}}\n\n", indented(&output.methods())),
         &output.register(
-            "/// Registers what the meta device does where no iterator knows it.
+            "/// Registers what the meta device does where no iterator knows it, and functions at further keys.
             pub(crate) fn register()",
             "",
         ),
@@ -109,6 +109,13 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
             let (declared, output) = (signature.declared(), signature.output.rust());
             let code = format!("pub(crate) fn {name}({declared}) -> Result<{output}> {{ {body} }}");
             pieces.push(Piece { place: Section::Kernel, code });
+        }
+        if (form, left_out) == (Form::Declared, false) {
+            pieces.extend(op.any_at.iter().map(|(key, path)| {
+                let name = static_name(schema);
+                let code = format!("op::{name}.implement(Target::{key}, any::{path});");
+                Piece { place: Section::Register, code }
+            }));
         }
         if let (Form::Declared, false, Some(path)) = (form, left_out, meta_function(op)) {
             let name = static_name(schema);
@@ -186,11 +193,16 @@ fn declaration(
             kind: OpKind::{kind}, function: {function}, method: {method}, python: &[{homes}],
             doc: {doc:?}, source: {source:?}, implementation: {implementation:?},
             gradient: Gradient::{gradient}, batch: {batch}, cost: Cost::{cost:?}, autocast: {autocast}, tags: &{tags:?},
+            is_view_inplace: {is_view_inplace}, numbers: {numbers}, deprecated: &{deprecated:?}, formulas: &{formulas:?},
             autocast_cuda: {autocast_cuda},
         }}, sig::boxed_{name}{kernel});",
         static_name = static_name(schema),
         gradient = gradient(op),
         cost = op.cost,
+        numbers = op.numbers,
+        is_view_inplace = form == Form::Inplace && op.schema.viewed().is_some(),
+        deprecated = if form == Form::Out { &[] } else { &op.deprecated[..] },
+        formulas = formulas(op, form),
         tags = if *schema == op.schema { &op.tags[..] } else { &[] },
         autocast = cast(op.autocast.filter(|_| *schema == op.schema)),
         autocast_cuda = cast(op.autocast_cuda.filter(|_| *schema == op.schema)),
@@ -225,8 +237,21 @@ fn gradient(op: &Op) -> &'static str {
     }
 }
 
+/// The formulas of the declared form's gradient: the arguments of each, and its text.
+fn formulas(op: &Op, form: Form) -> Vec<(String, &str)> {
+    match &op.grad {
+        _ if form != Form::Declared => Vec::new(),
+        Grad::Formulas { formulas, .. } => {
+            formulas.iter().map(|(name, formula)| (name.clone(), formula.text.as_str())).collect()
+        }
+        Grad::Multi { formula, args, .. } => vec![(args.join(", "), formula.text.as_str())],
+        Grad::None | Grad::Composite | Grad::Manual => Vec::new(),
+    }
+}
+
 /// The dispatching function of an overload.
 fn function(op: &Op, schema: &Schema, signature: &Signature) -> String {
+    let names: Vec<&str> = signature.parameters.iter().map(|p| p.name.as_str()).collect();
     format!(
         "#[doc = {doc:?}] pub fn {function}({declared}) -> Result<{output}> {{
             sig::call_{name}({static_name}.lookup({keys})?{comma}{passed})
@@ -237,16 +262,18 @@ fn function(op: &Op, schema: &Schema, signature: &Signature) -> String {
         output = signature.output.rust(),
         name = signature.name(),
         static_name = static_name(schema),
-        keys = keys(signature),
+        keys = keys(signature, &names),
         comma = if signature.parameters.is_empty() { "" } else { ", " },
         passed = signature.passed(),
     )
 }
 
 /// The key set of a call: of its tensors; where there are none, of what it is asked to make.
-fn keys(signature: &Signature) -> String {
+/// The key set of a call whose arguments have these names.
+pub(super) fn keys(signature: &Signature, names: &[impl AsRef<str>]) -> String {
     let mut text = "KeyBuilder::new()".to_owned();
-    for parameter in &signature.parameters {
+    let named = || signature.parameters.iter().zip(names.iter().map(AsRef::as_ref));
+    for (parameter, name) in named() {
         let method = match (parameter.ty.base, parameter.ty.shape) {
             (Base::Tensor, Shape::One) => "tensor",
             (Base::Tensor, Shape::Optional) => "optional",
@@ -255,16 +282,16 @@ fn keys(signature: &Signature) -> String {
             (Base::Generator, Shape::Optional) => "generator",
             _ => continue,
         };
-        text.push_str(&format!(".{method}({})", parameter.name));
+        text.push_str(&format!(".{method}({name})"));
     }
-    let find = |base: Base| signature.parameters.iter().find(|p| p.ty.base == base);
-    if let (None, Some(device)) = (find(Base::Tensor), find(Base::Device)) {
+    let find = |base: Base| named().find(|(p, _)| p.ty.base == base);
+    if let (None, Some((device, name))) = (find(Base::Tensor), find(Base::Device)) {
         let given = |name: &str, ty: Ty| match ty.shape {
             Shape::One => format!("Some({name})"),
             _ => name.to_owned(),
         };
-        let layout = find(Base::Layout).map_or("None".to_owned(), |p| given(&p.name, p.ty));
-        text.push_str(&format!(".options({layout}, {})", given(&device.name, device.ty)));
+        let layout = find(Base::Layout).map_or("None".to_owned(), |(p, name)| given(name, p.ty));
+        text.push_str(&format!(".options({layout}, {})", given(name, device.ty)));
     }
     text + ".finish()"
 }

@@ -1,5 +1,6 @@
 //! One type and two adapters per distinct signature.
 
+use super::ops::keys;
 use crate::rust::Signature;
 use std::collections::BTreeMap;
 
@@ -34,6 +35,7 @@ fn one(name: &str, signature: &Signature) -> String {
     let gets: Vec<String> = (0..letters.len()).map(|i| format!("stack[{i}].get()?")).collect();
     let gets = gets.join(", ");
     let comma = if letters.is_empty() { "" } else { ", " };
+    let keys = keys(signature, &letters);
     format!(
         "/// `({types}) -> {output}`.
         pub type {name} = fn({types}) -> Result<{output}>;
@@ -58,6 +60,17 @@ fn one(name: &str, signature: &Signature) -> String {
             let results = kernel({gets})?;
             stack.replace(results);
             Ok(())
+        }}
+
+        impl Signed<{name}> {{
+            /// Calls the operator.
+            ///
+            /// # Errors
+            /// Those of its kernel.
+            #[inline]
+            pub fn call(self{comma}{declared}) -> Result<{output}> {{
+                call_{name}(self.lookup({keys})?{comma}{passed})
+            }}
         }}
         "
     )

@@ -92,9 +92,21 @@ pub(super) struct OpBlock {
     #[serde(default)]
     pub(super) nondiff: Words,
     /// Sets that the operator belongs to, which Python code asks for by `_C._ops_tagged`: `jagged_…`, `nested_…` and
-    /// `masked_…` say how tensors of parts compute it.
+    /// `masked_…` say how tensors of parts compute it,
+    /// `parts_method` that such tensors are asked when the method is called, `keeps_zero` that sparse tensors are computed
+    /// by their entries, `factory` that a default device applies, `lazy` that lazily conjugated tensors are taken as they
+    /// are, `resizes` that sizes change in place, `impure` that calls in traced programs are not removed or merged.
     #[serde(default)]
     pub(super) tags: Words,
+    /// Whether a Python number may stand for a tensor argument; the overload with `Scalar` in its place is then no signature of its own.
+    #[serde(default)]
+    pub(super) numbers: bool,
+    /// Parameter lists that Python still accepts, with a warning, in-place forms included.
+    #[serde(default)]
+    pub(super) deprecated: Vec<String>,
+    /// Functions of `corten_ops::any` at further dispatch keys, as `any_at.MkldnnCPU = "…"`.
+    #[serde(default)]
+    pub(super) any_at: BTreeMap<String, String>,
     /// Kernels of `corten_cpu::kernels` at further dispatch keys, as `kernel_at.CPU = "…"`.
     #[serde(default)]
     pub(super) kernel_at: BTreeMap<String, String>,

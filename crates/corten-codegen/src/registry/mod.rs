@@ -153,6 +153,12 @@ pub struct Op {
     pub nondiff: Vec<String>,
     /// Sets that it belongs to.
     pub tags: Vec<String>,
+    /// Whether a Python number may stand for a tensor argument.
+    pub numbers: bool,
+    /// Parameter lists that Python accepts with a warning.
+    pub deprecated: Vec<String>,
+    /// Functions of `corten_ops::any` for further dispatch keys, as pairs of key and path.
+    pub any_at: Vec<(String, String)>,
     /// Kernels of the CPU crate for further dispatch keys, as pairs of key and path.
     pub kernel_at: Vec<(String, String)>,
     /// The Rust method's name where it is not derived.

@@ -72,7 +72,7 @@ pub(super) fn enter_biased<W: Wanted>(
     found: &mut [*const StorageImpl; FEW],
 ) -> Option<Entered> {
     let mine = slots();
-    if mine.top() != 0 || wanted.len() > FEW {
+    if !crate::fast_paths() || mine.top() != 0 || wanted.len() > FEW {
         return None;
     }
     let entries = mine.first_entries::<FEW>();

@@ -6,7 +6,7 @@ use std::ptr;
 use smallvec::SmallVec;
 
 use super::{Access, Blocks};
-use crate::{DType, DispatchKey, Element, KeySet, Layout, Result, Scalar, TensorBase};
+use crate::{DType, DispatchKey, Element, KeySet, Layout, Result, Scalar, TensorBase, fast_paths};
 
 /// Larger blocks are for the kernels, which have vectors and threads.
 const SMALL: usize = 1 << 14;
@@ -17,7 +17,8 @@ const INDIRECT: KeySet =
 
 /// Whether the tensor's bytes are one small block in host memory.
 fn is_block(tensor: &TensorBase) -> bool {
-    tensor.is_non_overlapping_and_dense()
+    fast_paths()
+        && tensor.is_non_overlapping_and_dense()
         && tensor.device().is_cpu()
         && tensor.has_storage()
         && tensor.nbytes() <= SMALL

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use super::autograd_meta::{FullView, make_view_meta};
 use super::base::{Info, TensorImpl};
 use super::{AutogradMeta, TensorBase};
-use crate::IntrusivePtr;
+use crate::{IntrusivePtr, fast_paths};
 
 const VERSION_SHIFT: u32 = 48;
 
@@ -27,7 +27,7 @@ impl TensorBase {
     #[inline]
     pub fn become_compact_view(&mut self, source: &Self, unrecorded: bool) -> bool {
         let version = self.version.current();
-        if !self.is_fresh() || version > u32::from(u16::MAX) {
+        if !fast_paths() || !self.is_fresh() || version > u32::from(u16::MAX) {
             return false;
         }
         let of_compact = source.info().has(Info::BRIEF_VIEW);

@@ -12,15 +12,17 @@ use super::version::VersionSlot;
 use crate::geometry::ContiguityFlags;
 use crate::keys::{ADINPLACEORVIEW, AUTOGRAD_KEYS};
 use crate::{
-    DType, Device, DeviceType, DispatchKey, KeySet, Result, Storage, inference_mode_enabled,
+    DType, Device, DeviceType, DispatchKey, KeySet, Result, Storage, fast_paths,
+    inference_mode_enabled,
 };
 
 impl TensorImpl {
     /// Whether the elements lie in host memory without gaps, in the order of the indices, and the
-    /// tensor is no number made into one. An undefined tensor is not plain.
+    /// tensor is no number made into one. An undefined tensor is not dense, and none is where fast paths are
+    /// switched off: the answer may only choose between a fast path and the general one.
     #[inline]
     pub fn is_dense_cpu(&self) -> bool {
-        self.info().is_dense_cpu() && !self.key_set().has_any(NOT_STRIDED)
+        fast_paths() && self.info().is_dense_cpu() && !self.key_set().has_any(NOT_STRIDED)
     }
 
     /// Whether this is a plain tensor of the dtype and the sizes of another one.
@@ -246,6 +248,9 @@ impl TensorBase {
         change: impl FnOnce(&mut SizesAndStrides, Seen) -> Option<Lies>,
     ) -> Option<Self> {
         let tensor = &*self.0;
+        if !fast_paths() {
+            return None;
+        }
         if !tensor.extra.load(Ordering::Relaxed).is_null() || tensor.info().has(Info::POLICY) {
             return None;
         }

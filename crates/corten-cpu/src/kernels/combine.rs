@@ -3,7 +3,8 @@
 use crate::copy::blocks::{Blocks, copy_blocks};
 use crate::kernels::support::is_shape_only;
 use corten_core::{
-    DType, Dims, MemoryFormat, Result, ResultTypeState, bail, can_cast, ensure, geometry,
+    DType, Dims, MemoryFormat, Result, ResultTypeState, bail, can_cast, ensure, fast_paths,
+    geometry,
 };
 use corten_ops::iter::resize_output;
 use corten_ops::{Tensor, op};
@@ -140,6 +141,9 @@ impl<'a> Plan<'a> {
 
     /// The rows of a part of `length` from `start` on, if the elements of each lie side by side.
     fn blocks(&self, part: &Tensor, start: i64, length: i64) -> Option<Blocks> {
+        if !fast_paths() {
+            return None;
+        }
         let (outer, inner) = (&self.shape[..self.dim], &self.shape[self.dim + 1..]);
         let bytes = inner.iter().product::<i64>() as usize * part.itemsize();
         let pitch = match part.is_contiguous() {

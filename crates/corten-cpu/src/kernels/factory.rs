@@ -1,9 +1,11 @@
 //! Factories that compute their elements from the position, and triangles of matrices.
 
+use crate::copy::strided::{Rows, scatter};
 use crate::kernels::index::{as_bits, match_bits};
 use crate::parallel::chunks::{for_each_run, grain_of};
 use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
+use crate::vec::convert::Conversion;
 use corten_core::{
     Access, AccessSet, Complex, DType, Element, MemoryFormat, Result, Scalar, bf16, bug, cast,
     ensure, f16, match_dtype, not_implemented_for,
@@ -11,6 +13,7 @@ use corten_core::{
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::GRAIN;
 use corten_ops::{Tensor, op};
+use std::mem::MaybeUninit;
 
 /// Calls `value` with each position of a linear walk and stores what it returns.
 fn fill_by_position<T: Element>(
@@ -20,7 +23,52 @@ fn fill_by_position<T: Element>(
     iter.for_each_position(
         |position, first, stride, length| {
             // Where the processor multiplies and adds at once, so do the instructions for it.
-            f32::run(FillByPosition { position, first, stride, length, value });
+            f32::run_narrow(FillByPosition { position, first, stride, length, value });
+        },
+        GRAIN,
+    )
+}
+
+/// Elements that are computed at a time before they are converted.
+const BLOCK: usize = 256;
+
+/// As [`fill_by_position`], of values that are computed as `W` and rounded to the operand's dtype.
+fn fill_converted<W: Element>(
+    iter: &mut TensorIterator,
+    value: impl Fn(i64) -> W + Sync + Copy,
+) -> Result<()> {
+    let dtype = iter.dtype(0);
+    if dtype == W::DTYPE {
+        return fill_by_position(iter, value);
+    }
+    let (conversion, size) = (Conversion::new(W::DTYPE, dtype), dtype.itemsize());
+    iter.for_each_position(
+        |position, first, stride, length| {
+            let mut wide = [const { MaybeUninit::<W>::uninit() }; BLOCK];
+            let mut raw = [const { MaybeUninit::<[u64; 2]>::uninit() }; BLOCK];
+            for start in (0..length).step_by(BLOCK) {
+                let length = (BLOCK as i64).min(length - start);
+                let (position, block) = (position + start, wide.as_mut_ptr().cast::<u8>());
+                let dense = size_of::<W>() as i64;
+                f32::run_narrow(FillByPosition {
+                    position,
+                    first: block,
+                    stride: dense,
+                    length,
+                    value,
+                });
+                let at = first.wrapping_offset((stride * start) as isize);
+                let to = if stride == size as i64 { at } else { raw.as_mut_ptr().cast() };
+                // SAFETY: a block of values was written, and there is room for as many elements; the
+                // iterator vouches for those of its operand, and holds it for writing.
+                unsafe {
+                    conversion.run(block, to, length as usize);
+                    if to != at {
+                        let row = Rows { at, inner: stride, outer: 0 };
+                        scatter(size, to, row, length as usize, 1);
+                    }
+                }
+            }
         },
         GRAIN,
     )
@@ -55,50 +103,20 @@ impl<T: Element, F: Fn(i64) -> T> RowKernel<f32> for FillByPosition<F> {
     }
 }
 
-/// Numbers that a range is counted in.
+/// Numbers that a range is counted in, from a start and by a step of double precision.
 trait Counted: Element {
-    /// Elements that are computed from one rounded base: the lanes of PyTorch's vectors of 32
-    /// bytes. 0 where every element is computed by itself.
+    /// Elements that are computed from one rounded base: the lanes of PyTorch's vectors of 32 bytes.
     const LANES: i64;
-    /// The start or step as the range's arithmetic takes it.
-    type Wide: Copy + Sync;
-    fn wide(scalar: Scalar) -> Self::Wide;
     /// `start + step * position`.
-    fn at(start: Self::Wide, step: Self::Wide, position: i64) -> Self;
+    fn at(start: f64, step: f64, position: i64) -> Self;
     /// `base + step * lane`.
-    fn lane(base: Self, step: Self::Wide, lane: i64) -> Self;
-}
-
-macro_rules! counted_integers {
-    ($($type:ty),+) => {$(
-        impl Counted for $type {
-            const LANES: i64 = 0;
-            type Wide = i64;
-
-            fn wide(scalar: Scalar) -> i64 {
-                scalar.to_i64()
-            }
-
-            fn at(start: i64, step: i64, position: i64) -> Self {
-                cast(start.wrapping_add(step.wrapping_mul(position)))
-            }
-
-            fn lane(base: Self, _step: i64, _lane: i64) -> Self {
-                base
-            }
-        }
-    )+};
+    fn lane(base: Self, step: f64, lane: i64) -> Self;
 }
 
 macro_rules! counted_floats {
     ($($type:ty, $lanes:literal);+) => {$(
         impl Counted for $type {
             const LANES: i64 = $lanes;
-            type Wide = f64;
-
-            fn wide(scalar: Scalar) -> f64 {
-                scalar.to_f64()
-            }
 
             fn at(start: f64, step: f64, position: i64) -> Self {
                 cast(step.mul_add(position as f64, start))
@@ -111,7 +129,6 @@ macro_rules! counted_floats {
     )+};
 }
 
-counted_integers!(u8, i8, i16, i32, i64);
 counted_floats!(f32, 8; f64, 4; f16, 16; bf16, 16);
 
 /// `arange`: `start + step * position`.
@@ -122,11 +139,10 @@ counted_floats!(f32, 8; f64, 4; f16, 16; bf16, 16);
 pub fn arange(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
     let &[start, _, step] = scalars else { bug!("arange needs start, end and step") };
     match iter.dtype(0) {
-        DType::UInt8 => count::<u8>(iter, start, step),
-        DType::Int8 => count::<i8>(iter, start, step),
-        DType::Int16 => count::<i16>(iter, start, step),
-        DType::Int32 => count::<i32>(iter, start, step),
-        DType::Int64 => count::<i64>(iter, start, step),
+        DType::UInt8 | DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => {
+            let (start, step) = (start.to_i64(), step.to_i64());
+            fill_converted(iter, move |position| start.wrapping_add(step.wrapping_mul(position)))
+        }
         DType::Float16 => count::<f16>(iter, start, step),
         DType::BFloat16 => count::<bf16>(iter, start, step),
         DType::Float32 => count::<f32>(iter, start, step),
@@ -136,15 +152,21 @@ pub fn arange(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
 }
 
 fn count<T: Counted>(iter: &mut TensorIterator, start: Scalar, step: Scalar) -> Result<()> {
-    let (start, step) = (T::wide(start), T::wide(step));
-    let dense = iter.is_contiguous() && T::LANES > 0;
-    if !dense {
-        return fill_by_position(iter, move |position| T::at(start, step, position));
+    let (start, step) = (start.to_f64(), step.to_f64());
+    if !iter.is_contiguous() {
+        return fill_converted(iter, move |position| step.mul_add(position as f64, start));
     }
     let in_vectors = iter.numel() / (2 * T::LANES) * (2 * T::LANES);
     iter.for_each_position(
         |position, first, _, length| {
-            f32::run(Count { start, step, position, in_vectors, first: first.cast::<T>(), length });
+            f32::run_narrow(Count {
+                start,
+                step,
+                position,
+                in_vectors,
+                first: first.cast::<T>(),
+                length,
+            });
         },
         GRAIN,
     )
@@ -153,8 +175,8 @@ fn count<T: Counted>(iter: &mut TensorIterator, start: Scalar, step: Scalar) -> 
 /// `length` elements of a dense range, from `position` and its address on; positions from
 /// `in_vectors` on are computed one by one.
 struct Count<T: Counted> {
-    start: T::Wide,
-    step: T::Wide,
+    start: f64,
+    step: f64,
     position: i64,
     in_vectors: i64,
     first: *mut T,
@@ -214,12 +236,11 @@ pub fn linspace(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
             fill_by_position(iter, move |position| line.fused(position))
         }
         DType::Float32 => linspace_f32(iter, start, end, steps),
-        _ if dtype.is_complex() => match_dtype!(dtype, "linspace_cpu", Complex, T => {
-            linspace_complex::<T>(iter, start, end, steps)
-        }),
+        _ if dtype.is_complex() => linspace_complex(iter, start, end, steps),
         _ => match_dtype!(dtype, "linspace_cpu", AllNoComplex, T => {
             let (start, end) = (start.checked_to::<T>("linspace")?, end.checked_to::<T>("linspace")?);
-            linspace_rounded(iter, start, end, steps)
+            let wide = [cast::<T, f64>(start), cast::<T, f64>(end)];
+            linspace_rounded(iter, wide, steps)
         }),
     }
 }
@@ -244,29 +265,23 @@ fn linspace_f32(iter: &mut TensorIterator, start: Scalar, end: Scalar, steps: i6
 }
 
 /// Integers and half precisions: counted wider, each element rounded once.
-fn linspace_rounded<T: Element>(
-    iter: &mut TensorIterator,
-    start: T,
-    end: T,
-    steps: i64,
-) -> Result<()> {
-    if T::DTYPE.is_integral(true) {
-        let line = Line::new(cast::<T, f64>(start), cast::<T, f64>(end), steps);
-        return fill_by_position(iter, move |position| cast::<f64, T>(line.fused(position)));
+fn linspace_rounded(iter: &mut TensorIterator, [start, end]: [f64; 2], steps: i64) -> Result<()> {
+    if iter.dtype(0).is_integral(true) {
+        let line = Line::new(start, end, steps);
+        return fill_converted(iter, move |position| line.fused(position));
     }
-    let (start, end): (f32, f32) = (cast(start), cast(end));
+    let (start, end) = (start as f32, end as f32);
     let step = if steps > 1 { (end - start) / (steps - 1) as f32 } else { 0.0 };
-    fill_by_position(iter, move |position| {
-        let value = if steps == 1 || position < steps / 2 {
+    fill_converted(iter, move |position| {
+        if steps == 1 || position < steps / 2 {
             start + step * position as f32
         } else {
             end - step * (steps - 1 - position) as f32
-        };
-        cast::<f32, T>(value)
+        }
     })
 }
 
-fn linspace_complex<T: Element>(
+fn linspace_complex(
     iter: &mut TensorIterator,
     start: Scalar,
     end: Scalar,
@@ -274,11 +289,8 @@ fn linspace_complex<T: Element>(
 ) -> Result<()> {
     let (start, end) = (start.to_complex(), end.to_complex());
     let parts = [Line::new(start.re, end.re, steps), Line::new(start.im, end.im, steps)];
-    fill_by_position(iter, move |position| {
-        T::from_scalar(Scalar::Complex(Complex::new(
-            parts[0].fused(position),
-            parts[1].fused(position),
-        )))
+    fill_converted(iter, move |position| {
+        Complex::new(parts[0].fused(position), parts[1].fused(position))
     })
 }
 
@@ -317,20 +329,15 @@ pub fn logspace(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
     if dtype.is_complex() {
         let (start, end) = (start.to_complex(), end.to_complex());
         let (re, im) = (Line::new(start.re, end.re, steps), Line::new(start.im, end.im, steps));
-        return match_dtype!(dtype, "logspace_cpu", Complex, T => {
-            fill_by_position(iter, move |position| {
-                let exponent = Complex::new(re.fused(position), im.fused(position));
-                T::from_scalar(Scalar::Complex((exponent * base.ln()).exp()))
-            })
+        return fill_converted(iter, move |position| {
+            let exponent = Complex::new(re.fused(position), im.fused(position));
+            (exponent * base.ln()).exp()
         });
     }
-    let (start, end) = (start.to_f64(), end.to_f64());
-    match_dtype!(dtype, "logspace_cpu", AllNoComplex, T => {
-        let integral = T::DTYPE.is_integral(true);
-        let whole = |value: f64| if integral { value.trunc() } else { value };
-        let line = Line::new(whole(start), whole(end), steps);
-        fill_by_position(iter, move |position| cast::<f64, T>(base.powf(line.fused(position))))
-    })
+    let integral = dtype.is_integral(true);
+    let whole = |value: f64| if integral { value.trunc() } else { value };
+    let line = Line::new(whole(start.to_f64()), whole(end.to_f64()), steps);
+    fill_converted(iter, move |position| base.powf(line.fused(position)))
 }
 
 /// The lower triangle of each matrix: columns up to `row + diagonal`.

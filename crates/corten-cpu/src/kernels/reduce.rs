@@ -1,7 +1,7 @@
 //! Reductions.
 
 use crate::reduce::cascade;
-use crate::reduce::folds::{All, Any, Arg, Extrema, Extremum, IntSum, Order, Product, Select};
+use crate::reduce::folds::{All, Any, Extrema, Extremum, IntSum, Order, Product, Select};
 use crate::reduce::loops::{fold, for_each_output_row};
 use crate::reduce::moments::{Norm, NormOrder, Variance};
 use crate::rows::loops::compiled;
@@ -159,8 +159,21 @@ pub fn prod(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     }
 }
 
-/// Runs a fold in the type in which a dtype's values are ordered.
+/// Runs a fold in the type in which a dtype's values are ordered; short integers are widened where
+/// `wide` is said.
 macro_rules! ordered {
+    (wide $iter:ident, $name:literal, $T:ident => $fold:expr) => {{
+        let dtype = $iter.dtype($iter.noutputs());
+        match dtype {
+            DType::Float16 | DType::BFloat16 | DType::Float32 => ordered!(@run $iter f32 $T $fold),
+            DType::Float64 => ordered!(@run $iter f64 $T $fold),
+            DType::Bool | DType::UInt8 | DType::Int8 | DType::Int16 | DType::Int32 => {
+                ordered!(@run $iter i32 $T $fold)
+            }
+            DType::Int64 => ordered!(@run $iter i64 $T $fold),
+            other => Err(not_implemented_for($name, other)),
+        }
+    }};
     ($iter:ident, $name:literal, $T:ident => $fold:expr) => {{
         let dtype = $iter.dtype($iter.noutputs());
         match dtype {
@@ -192,29 +205,29 @@ pub fn amin(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
 
 /// `max.dim`: values and indices.
 pub fn max_dim(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
-    ordered!(iter, "max_cpu", T => Select::<T>::new(Order::Max))
+    ordered!(wide iter, "max_cpu", T => Select::<T>::new(Order::Max))
 }
 
 /// `min.dim`: values and indices.
 pub fn min_dim(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
-    ordered!(iter, "min_cpu", T => Select::<T>::new(Order::Min))
+    ordered!(wide iter, "min_cpu", T => Select::<T>::new(Order::Min))
 }
 
 /// `argmax`.
 pub fn argmax(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
-    ordered!(iter, "argmax_cpu", T => Arg::<T>::new(Order::Max))
+    ordered!(wide iter, "argmax_cpu", T => Select::<T>::new(Order::Max))
 }
 
 /// `argmin`.
 pub fn argmin(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
-    ordered!(iter, "argmin_cpu", T => Arg::<T>::new(Order::Min))
+    ordered!(wide iter, "argmin_cpu", T => Select::<T>::new(Order::Min))
 }
 
 /// `aminmax`: of everything in one pass; of slices in two, each of which takes the states of many
 /// columns at a time.
 pub fn aminmax(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     if iter.output(0).numel() == 1 {
-        return ordered!(iter, "aminmax_cpu", T => Extrema::<T>::default());
+        return ordered!(wide iter, "aminmax_cpu", T => Extrema::<T>::default());
     }
     iter.acquire()?;
     for (output, order) in [Order::Min, Order::Max].into_iter().enumerate() {

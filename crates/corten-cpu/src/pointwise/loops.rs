@@ -6,6 +6,9 @@
 use crate::pointwise::gather_scatter::GatherScatter;
 use crate::pointwise::inner_loop::MOST_SCALARS;
 pub(crate) use crate::pointwise::inner_loop::{InnerLoop, Kernel, Scalars, Source};
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+use crate::pointwise::lane_loop::lane_avx2;
+use crate::pointwise::lane_loop::lane_baseline;
 use crate::pointwise::vector_loop::vector_loop;
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 use crate::vec::avx512;
@@ -22,7 +25,6 @@ use corten_ops::iter::TensorIterator;
 use corten_ops::meta::Domain;
 use corten_ops::parallel::GRAIN;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 
 /// An expression with up to three operands; the missing ones repeat the first.
 pub(crate) trait Body {
@@ -171,6 +173,11 @@ pub(crate) trait Sink<L: Lanes> {
             Self::put(second, to.add(L::LANES * Self::SIZE), L::LANES);
         }
     }
+    /// Copies the first results of a vector of them, fewer than all.
+    ///
+    /// # Safety
+    /// `from` must hold what [`put`](Self::put) wrote, `to` must be writable for `n < LANES` results.
+    unsafe fn put_rest(from: *const u8, to: *mut u8, n: usize);
 }
 
 struct Values<B, M = Plain>(B, PhantomData<M>);
@@ -201,6 +208,11 @@ impl<B: Body, L: Lanes, M: Memory<L>> Sink<L> for Values<B, M> {
         // SAFETY: the caller's.
         unsafe { M::store_two(values, to.cast()) }
     }
+    #[inline(always)]
+    unsafe fn put_rest(from: *const u8, to: *mut u8, n: usize) {
+        // SAFETY: the caller's.
+        unsafe { M::store_partial(M::load(from.cast()), to.cast(), n) }
+    }
 }
 
 impl<B: Test, L: Lanes> Sink<L> for Truths<B> {
@@ -224,6 +236,11 @@ impl<B: Test, L: Lanes> Sink<L> for Truths<B> {
         // SAFETY: the caller's; `n` is at most 16.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr().cast::<u8>(), to, n) };
     }
+    #[inline(always)]
+    unsafe fn put_rest(from: *const u8, to: *mut u8, n: usize) {
+        // SAFETY: the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, n) }
+    }
 }
 
 /// The low eight bits as eight bytes of 0 or 1.
@@ -234,99 +251,9 @@ fn spread(bits: u32) -> u64 {
     ((high >> 7) & 0x0101_0101_0101_0101).to_le()
 }
 
-/// Elements per step of a loop over single elements.
-const CHUNK: usize = 256;
-
-/// The loop over lanes of one element, a step at a time. What shares memory with the results is
-/// copied first, as is what a buffer of the user's holds between places of its dtype; what is one
-/// element is repeated: so nothing aliases, and LLVM vectorises.
-///
-/// # Safety
-/// As for [`InnerLoop`].
-#[inline(always)]
-unsafe fn lane_loop<L: Lanes, S: Sink<L>>(
-    to: *mut u8,
-    from: &[Source; 3],
-    scalars: &Scalars,
-    n: usize,
-) {
-    if n == 0 {
-        return;
-    }
-    // SAFETY: the loop was chosen for this element type.
-    let splat = unsafe { splat::<L>(scalars) };
-    let s = &splat[..scalars.values().len()];
-    let mut rooms = [[MaybeUninit::<L::Elem>::uninit(); CHUNK]; 3];
-    let mut shared = [false; 3];
-    for (k, source) in from.iter().enumerate().take(S::ARITY) {
-        let at = source.from.cast::<L::Elem>();
-        if source.fixed {
-            // SAFETY: every operand has at least one element.
-            rooms[k][..n.min(CHUNK)].fill(MaybeUninit::new(unsafe { at.read_unaligned() }));
-        } else {
-            let (first, last) = (at.addr(), at.addr() + n * size_of::<L::Elem>());
-            let overlaps = first < to.addr() + n * S::SIZE && to.addr() < last;
-            shared[k] = overlaps || !at.is_aligned();
-        }
-    }
-    for start in (0..n).step_by(CHUNK) {
-        let length = CHUNK.min(n - start);
-        // SAFETY: operands have `n` elements, a room has one for each of a step, and those that are
-        // read have been written; the results lie apart from all of them.
-        unsafe {
-            for k in (0..S::ARITY).filter(|&k| shared[k]) {
-                let size = size_of::<L::Elem>();
-                let elements = from[k].from.add(start * size);
-                std::ptr::copy_nonoverlapping(
-                    elements,
-                    rooms[k].as_mut_ptr().cast(),
-                    length * size,
-                );
-            }
-            let x: [&[L::Elem]; 3] = std::array::from_fn(|k| {
-                let k = if k < S::ARITY { k } else { 0 };
-                let first = match from[k].fixed || shared[k] {
-                    true => rooms[k].as_ptr().cast(),
-                    false => from[k].from.cast::<L::Elem>().add(start),
-                };
-                std::slice::from_raw_parts(first, length)
-            });
-            let results = to.add(start * S::SIZE).cast();
-            let results = std::slice::from_raw_parts_mut(results, length * S::SIZE);
-            // A length that the compiler knows becomes vectors without a rest.
-            match length {
-                CHUNK => lane_step::<L, S>(results, x[0], x[1], x[2], s, CHUNK),
-                _ => lane_step::<L, S>(results, x[0], x[1], x[2], s, length),
-            }
-        }
-    }
-}
-
-/// # Safety
-/// The results must have `n` places, the operands that the sink takes `n` elements.
-#[inline(always)]
-unsafe fn lane_step<L: Lanes, S: Sink<L>>(
-    results: &mut [MaybeUninit<u8>],
-    x0: &[L::Elem],
-    x1: &[L::Elem],
-    x2: &[L::Elem],
-    s: &[L],
-    n: usize,
-) {
-    for j in 0..n {
-        // SAFETY: the caller's.
-        unsafe {
-            let a = L::load(x0.as_ptr().add(j));
-            let b = if S::ARITY > 1 { L::load(x1.as_ptr().add(j)) } else { a };
-            let c = if S::ARITY > 2 { L::load(x2.as_ptr().add(j)) } else { a };
-            S::put(S::eval([a, b, c], s), results.as_mut_ptr().add(j * S::SIZE).cast(), 1);
-        }
-    }
-}
-
 /// The loops for each level: the same text, compiled with the level's instructions.
 macro_rules! compiled {
-    ($($name:ident = $loop:ident $(on $lines:literal)? $(with $features:literal)?;)+) => {$(
+    ($($name:ident = $loop:ident on $lines:literal $(with $features:literal)?;)+) => {$(
         /// # Safety
         /// As for [`InnerLoop`].
         $(#[target_feature(enable = $features)])?
@@ -337,20 +264,18 @@ macro_rules! compiled {
             n: usize,
         ) {
             // SAFETY: the caller's.
-            unsafe { $loop::<L, S $(, $lines)?>(to, from, scalars, n) }
+            unsafe { $loop::<L, S, $lines>(to, from, scalars, n) }
         }
     )+};
 }
 
 compiled! {
     vector_baseline = vector_loop on false;
-    lane_baseline = lane_loop;
 }
 
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 compiled! {
     vector_avx2 = vector_loop on false with "avx2,fma,f16c";
-    lane_avx2 = lane_loop with "avx2,fma,f16c";
 }
 
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]

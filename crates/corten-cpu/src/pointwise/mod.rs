@@ -3,6 +3,7 @@
 pub(crate) mod contiguous;
 pub(crate) mod gather_scatter;
 pub(crate) mod inner_loop;
+mod lane_loop;
 pub(crate) mod loops;
 pub(crate) mod vector_loop;
 

@@ -3,6 +3,7 @@
 use crate::pointwise::inner_loop::{Scalars, Source};
 use crate::pointwise::loops::{Sink, splat};
 use crate::vec::{Lanes, Memory, fetch, prefetch_ahead};
+use std::mem::MaybeUninit;
 
 // Note [Results on lines]
 // A vector that lies across two lines of memory takes as long as two. Where results do not begin at a
@@ -25,12 +26,124 @@ pub(crate) const FAR: usize = 10 << 10;
 /// So many elements are not in a first-level cache.
 const MANY: usize = 1 << 16;
 
-/// With `LINES`, results are written line by line, which two vectors are: see Note [Results on lines].
+/// The loop of an operator over the vectors of a level. With `LINES`, results are written line by line,
+/// which two vectors are: see Note [Results on lines].
 ///
 /// # Safety
 /// As for [`InnerLoop`](crate::pointwise::inner_loop::InnerLoop), with the instructions of `L`.
 #[inline(always)]
 pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
+    to: *mut u8,
+    from: &[Source; 3],
+    scalars: &Scalars,
+    n: usize,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        if const { S::IS_SHORT } {
+            short_loop::<L, S, LINES>(to, from, scalars, n);
+        } else {
+            long_loop::<L, S>(to, from, scalars, n);
+        }
+    }
+}
+
+// Note [One body]
+// The expression of an operator that is not short is most of its loop, so that it stands there once.
+// An operand that is one element is a vector of it, from which every step reads; the elements that fill
+// no vector are brought to a vector of their own, for one more step of the same loop.
+
+/// A vector's place in memory, at an alignment that all stores take.
+#[repr(align(64))]
+struct Room<L>(MaybeUninit<L>);
+
+impl<L> Room<L> {
+    const fn new() -> Self {
+        Self(MaybeUninit::uninit())
+    }
+
+    #[inline(always)]
+    fn start<T>(&mut self) -> *mut T {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// As [`vector_loop`], see Note [One body]. Elements in memory are those of `L`.
+///
+/// # Safety
+/// As for [`vector_loop`].
+#[inline(always)]
+unsafe fn long_loop<L: Lanes, S: Sink<L>>(
+    to: *mut u8,
+    from: &[Source; 3],
+    scalars: &Scalars,
+    n: usize,
+) {
+    debug_assert_eq!(size_of::<<S::From as Memory<L>>::Elem>(), size_of::<L::Elem>());
+    if n == 0 {
+        return;
+    }
+    // SAFETY: the loop was chosen for this element type.
+    let splat = unsafe { splat::<L>(scalars) };
+    let s = &splat[..scalars.values().len()];
+    let mut rooms = [const { Room::<L>::new() }; 3];
+    let mut result = Room::<L>::new();
+    let mut operands = [std::ptr::null::<<S::From as Memory<L>>::Elem>(); 3];
+    let mut steps = [0; 3];
+    for k in 0..S::ARITY {
+        operands[k] = from[k].from.cast();
+        steps[k] = L::LANES;
+        if from[k].fixed {
+            // SAFETY: every operand has at least one element; a room has place for a vector.
+            unsafe { S::From::load_one(operands[k]).store(rooms[k].start()) };
+            operands[k] = rooms[k].start();
+            steps[k] = 0;
+        }
+    }
+    let (whole, rest) = (n / L::LANES, n % L::LANES);
+    let prefetches = n >= MANY;
+    let (mut target, mut left, mut behind) = (to, whole, rest);
+    loop {
+        while left > 0 {
+            if prefetches {
+                prefetch_ahead(target);
+                operands[..S::ARITY].iter().for_each(|&operand| prefetch_ahead(operand));
+            }
+            // SAFETY: a vector is left at every operand and at the target.
+            unsafe {
+                let a = S::From::load(operands[0]);
+                let b = if S::ARITY > 1 { S::From::load(operands[1]) } else { a };
+                let c = if S::ARITY > 2 { S::From::load(operands[2]) } else { a };
+                S::put(S::eval([a, b, c], s), target, L::LANES);
+            }
+            for k in 0..S::ARITY {
+                operands[k] = operands[k].wrapping_add(steps[k]);
+            }
+            target = target.wrapping_add(L::LANES * S::SIZE);
+            left -= 1;
+        }
+        if behind == 0 {
+            break;
+        }
+        for k in (0..S::ARITY).filter(|&k| steps[k] > 0) {
+            // SAFETY: so many elements are left, fewer than a vector.
+            unsafe { S::From::load_partial(operands[k], behind).store(rooms[k].start()) };
+            operands[k] = rooms[k].start();
+        }
+        (target, left, behind) = (result.start(), 1, 0);
+    }
+    if rest > 0 {
+        // SAFETY: the last step wrote a vector of results, of which so many belong behind the others.
+        unsafe { S::put_rest(result.start(), to.add(whole * L::LANES * S::SIZE), rest) };
+    }
+}
+
+/// As [`vector_loop`], for an operator that next to nothing is computed for: two vectors side by side.
+///
+/// # Safety
+/// As for [`vector_loop`].
+#[inline(always)]
+unsafe fn short_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
     to: *mut u8,
     from: &[Source; 3],
     scalars: &Scalars,
@@ -59,7 +172,7 @@ pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
     let asks = from[..S::ARITY].iter().all(|operand| operand.from != to.cast_const());
     // Loads side by side: a tenth faster where operands come from a second-level cache.
     let pair = 2 * L::LANES * S::SIZE;
-    while S::IS_SHORT && i + 2 * L::LANES <= n {
+    while i + 2 * L::LANES <= n {
         if LINES {
             fetch(to.wrapping_add(i * S::SIZE + pair));
             for (operand, fixed) in operands.iter().zip(fixed).take(S::ARITY) {
@@ -75,30 +188,14 @@ pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
         }
         i += 2 * L::LANES;
     }
-    let waits = !S::IS_SHORT && n >= MANY;
-    while i + L::LANES <= n {
-        if waits {
-            prefetch_ahead(to.wrapping_add(i * S::SIZE));
-            for (operand, fixed) in operands.iter().zip(fixed).take(S::ARITY) {
-                if !fixed {
-                    prefetch_ahead(operand.wrapping_add(i));
-                }
-            }
-        }
-        // SAFETY: a vector is left at `i`.
+    while i < n {
+        let count = L::LANES.min(n - i);
+        // SAFETY: so many elements are left at `i`, at most a vector.
         unsafe {
-            let x = operands_at::<L, S>(from, fixed, ones, i, L::LANES);
-            S::put(S::eval(x, s), to.add(i * S::SIZE), L::LANES);
+            let x = operands_at::<L, S>(from, fixed, ones, i, count);
+            S::put(S::eval(x, s), to.add(i * S::SIZE), count);
         }
-        i += L::LANES;
-    }
-    let rest = n - i;
-    if rest > 0 {
-        // SAFETY: `rest` elements are left at `i`, fewer than a vector.
-        unsafe {
-            let x = operands_at::<L, S>(from, fixed, ones, i, rest);
-            S::put(S::eval(x, s), to.add(i * S::SIZE), rest);
-        }
+        i += count;
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::reduce::buffers::{States, TurnedRoom};
 use crate::reduce::loops::{Fold, ReducePlan, offset};
 use crate::reduce::results::COLUMNS;
-use crate::vec::prefetch_early;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::{Level, level};
+use crate::vec::{one_at_a_time, prefetch_early};
 use corten_core::Result;
 use corten_ops::parallel::{self, GRAIN};
 
@@ -82,7 +82,7 @@ impl ReducePlan {
             return unsafe { self.rows_avx2(fold, first, states) };
         }
         // SAFETY: the caller's.
-        unsafe { self.rows_here(fold, first, states) }
+        unsafe { self.rows_here::<F, { cfg!(target_arch = "x86_64") }>(fold, first, states) }
     }
 
     /// # Safety
@@ -91,7 +91,7 @@ impl ReducePlan {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
     unsafe fn rows_avx512<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
         // SAFETY: the caller's.
-        unsafe { self.rows_here(fold, first, states) }
+        unsafe { self.rows_here::<F, false>(fold, first, states) }
     }
 
     /// # Safety
@@ -100,13 +100,20 @@ impl ReducePlan {
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn rows_avx2<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
         // SAFETY: the caller's.
-        unsafe { self.rows_here(fold, first, states) }
+        unsafe { self.rows_here::<F, false>(fold, first, states) }
     }
 
+    /// With `COMPACT`, the loops are small and not fast.
+    ///
     /// # Safety
     /// As for [`rows`](Self::rows).
     #[inline(always)]
-    unsafe fn rows_here<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
+    unsafe fn rows_here<F: Fold, const COMPACT: bool>(
+        &self,
+        fold: &F,
+        first: *const u8,
+        states: &mut [F::Acc],
+    ) {
         let mut room = States::new();
         let others = room.filled(if F::IN_TURN { states.len() } else { 0 }, fold.start());
         let length = self.length();
@@ -132,7 +139,7 @@ impl ReducePlan {
                 let others = others.chunks_mut(columns).nth(i).unwrap_or_default();
                 let (rows, columns) = ((&now[..here], skipped), (states, others));
                 // SAFETY: the rows have those columns.
-                unsafe { self.few_rows(fold, columns, rows, start) };
+                unsafe { self.few_rows::<F, COMPACT>(fold, columns, rows, start) };
             }
         }
     }
@@ -144,7 +151,7 @@ impl ReducePlan {
     /// Of every row there must be as many elements as there are states, in the places of their dtype if
     /// they are not converted.
     #[inline(always)]
-    unsafe fn few_rows<F: Fold>(
+    unsafe fn few_rows<F: Fold, const COMPACT: bool>(
         &self,
         fold: &F,
         (states, others): (&mut [F::Acc], &mut [F::Acc]),
@@ -159,7 +166,11 @@ impl ReducePlan {
                 // SAFETY: the caller's; the elements are of the fold's type.
                 *part = unsafe { std::slice::from_raw_parts(row, width) };
             }
-            return fold.step_rows(states, others, parts[..rows.len()].iter().copied(), index);
+            let rows = parts[..rows.len()].iter().copied();
+            return match COMPACT {
+                true => compact_rows(fold, states, rows, index),
+                false => fold.step_rows(states, others, rows, index),
+            };
         };
         let mut room = TurnedRoom::new();
         let first = room.wide.as_mut_ptr().cast::<F::In>();
@@ -173,7 +184,27 @@ impl ReducePlan {
                     *part = std::slice::from_raw_parts(to, width);
                 }
             }
-            fold.step_rows(states, others, parts[..rows.len()].iter().copied(), index);
+            let rows = parts[..rows.len()].iter().copied();
+            match COMPACT {
+                true => compact_rows(fold, states, rows, index),
+                false => fold.step_rows(states, others, rows, index),
+            }
+        }
+    }
+}
+
+/// As [`Fold::step_rows`], element by element, which is a small part of the code.
+#[inline(always)]
+pub(crate) fn compact_rows<'a, F: Fold>(
+    fold: &F,
+    states: &mut [F::Acc],
+    rows: impl Iterator<Item = &'a [F::In]>,
+    index: i64,
+) {
+    for (row, index) in rows.zip(index..) {
+        for (state, &x) in states.iter_mut().zip(row) {
+            one_at_a_time();
+            *state = fold.step(*state, x, index);
         }
     }
 }

@@ -110,7 +110,10 @@ const MOST_PARTS: i64 = 8;
 /// When access is refused.
 pub(crate) fn fold<F: Fold>(iter: &mut TensorIterator, fold: &F) -> Result<()> {
     let places = iter.pointers()?;
-    let walk = ReducePlan::new(iter, &places, F::DTYPE, F::Out::DTYPES);
+    // Of results some of which are not asked for, the last ones are.
+    let outs = F::Out::DTYPES;
+    let outs = &outs[outs.len().saturating_sub(iter.noutputs())..];
+    let walk = ReducePlan::new(iter, &places, F::DTYPE, outs);
     walk.run(fold)
 }
 

@@ -89,3 +89,24 @@ impl<A: Element, B: Element> Results for (A, B) {
         }
     }
 }
+
+/// An element and its place, or the place alone where there is one output.
+pub(crate) struct Found<T>(pub(crate) T, pub(crate) i64);
+
+impl<T: Element> Results for Found<T> {
+    const DTYPES: &'static [DType] = &[T::DTYPE, DType::Int64];
+    unsafe fn store_row(
+        row: impl ExactSizeIterator<Item = Self> + Clone,
+        places: &[OutputRow],
+        conversions: &[Option<Conversion>],
+    ) {
+        let ([.., last], [.., conversion]) = (places, conversions) else { return };
+        // SAFETY: the caller's.
+        unsafe {
+            store_run(row.clone().map(|found| found.1), last, *conversion);
+            if places.len() > 1 {
+                store_run(row.map(|found| found.0), &places[0], conversions[0]);
+            }
+        }
+    }
+}

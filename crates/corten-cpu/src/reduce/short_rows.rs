@@ -2,6 +2,7 @@
 
 use crate::copy::strided::Rows;
 use crate::reduce::buffers::{TurnedRoom, filled};
+use crate::reduce::columns::compact_rows;
 use crate::reduce::loops::{Dim, Fold, ReducePlan};
 use crate::reduce::results::COLUMNS;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
@@ -61,8 +62,11 @@ fn whole<F: Fold>(fold: &F, states: &mut [F::Acc], next: &mut [F::Acc], matrix: 
         // SAFETY: AVX2 was detected.
         return unsafe { whole_avx2(fold, states, next, matrix) };
     }
-    let width = states.len();
-    fold.step_rows(states, next, matrix.chunks_exact(width), 0);
+    let rows = matrix.chunks_exact(states.len());
+    match cfg!(target_arch = "x86_64") {
+        true => compact_rows(fold, states, rows, 0),
+        false => fold.step_rows(states, next, rows, 0),
+    }
 }
 
 /// # Safety

@@ -28,6 +28,9 @@ pub(crate) trait RowKernel<T> {
 pub(crate) trait Vectorised: Element {
     /// Runs a job with the vectors of the level in use.
     fn run<J: RowKernel<Self>>(job: J) -> J::Out;
+    /// The same with AVX2 at most, for jobs that are rare or that wider vectors do not help; see Note
+    /// [Instances].
+    fn run_narrow<J: RowKernel<Self>>(job: J) -> J::Out;
     /// `self * factor + shift`, rounded once.
     fn fused(self, factor: Self, shift: Self) -> Self;
 }
@@ -46,6 +49,16 @@ macro_rules! vectorised {
                     Level::Avx2 => unsafe { run_avx2::<Self, avx2::$vector, J>(job) },
                     _ => job.run::<baseline::$vector>(),
                 }
+            }
+
+            #[inline]
+            fn run_narrow<J: RowKernel<Self>>(job: J) -> J::Out {
+                #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+                if level() >= Level::Avx2 {
+                    // SAFETY: the level was detected.
+                    return unsafe { run_avx2::<Self, avx2::$vector, J>(job) };
+                }
+                job.run::<baseline::$vector>()
             }
 
             #[inline]

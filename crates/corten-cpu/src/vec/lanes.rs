@@ -108,12 +108,12 @@ macro_rules! vector_expr {
             }
             vector_expr!(@compare lt le eq ne);
             vector_expr!(@unary abs floor trunc round sqrt ceil);
-            vector_expr!(@math $math exp exp2 expm1 log log2 log10 log1p sinh cosh tanh asinh acosh
+            vector_expr!(@math $vector, $math exp exp2 expm1 log log2 log10 log1p sinh cosh tanh asinh acosh
                 atanh erf erfc erfinv i0 i0e i1 i1e j0 j1 y0 y1
                 lgamma digamma ndtr ndtri normal_cdf);
-            vector_expr!(@math $inverse sin cos tan sinpi asin acos atan);
-            vector_expr!(@math2 $inverse atan2);
-            vector_expr!(@math2 $math pow hypot zeta chebyshev_t chebyshev_u chebyshev_v chebyshev_w
+            vector_expr!(@math $vector, $inverse sin cos tan sinpi asin acos atan);
+            vector_expr!(@math2 $vector, $inverse atan2);
+            vector_expr!(@math2 $vector, $math pow hypot zeta chebyshev_t chebyshev_u chebyshev_v chebyshev_w
                 shifted_chebyshev_t shifted_chebyshev_u shifted_chebyshev_v shifted_chebyshev_w
                 hermite_h hermite_he laguerre_l legendre_p);
 
@@ -165,18 +165,35 @@ macro_rules! vector_expr {
             Real::$method(self)
         }
     )+};
-    (@math $math:ident $($method:ident)+) => {$(
+    (@math $vector:ty, $math:ident $($method:ident)+) => {$(
         #[inline(always)]
         fn $method(self) -> Self {
-            $math::$method(self)
+            #[inline(never)]
+            fn shared(x: $vector) -> $vector {
+                $math::$method(x)
+            }
+            if const { is_shared::<$vector>() } { shared(self) } else { $math::$method(self) }
         }
     )+};
-    (@math2 $math:ident $($method:ident)+) => {$(
+    (@math2 $vector:ty, $math:ident $($method:ident)+) => {$(
         #[inline(always)]
         fn $method(self, other: Self) -> Self {
-            $math::$method(self, other)
+            #[inline(never)]
+            fn shared(x: $vector, y: $vector) -> $vector {
+                $math::$method(x, y)
+            }
+            match const { is_shared::<$vector>() } {
+                true => shared(self, other),
+                false => $math::$method(self, other),
+            }
         }
     )+};
+}
+
+/// Whether functions of a vector are called and not inlined: those of the baseline of x86-64, which need
+/// no instructions beside those of every function, and are for processors that are seldom met.
+const fn is_shared<V: Real>() -> bool {
+    cfg!(target_arch = "x86_64") && size_of::<V>() == 16
 }
 
 /// The bit operations of numbers that have none: zero.

@@ -1,5 +1,26 @@
 //! Which instruction set the loops use.
 
+// Note [Instances]
+// What is compiled for which element type, level and layout, since that is the size of the library:
+//
+// | loop                              | types                     | AVX-512 | AVX2 | baseline of x86-64 |
+// |-----------------------------------|---------------------------|---------|------|--------------------|
+// | pointwise, vectors                | f32, f64                  | yes     | yes  | functions called   |
+// | pointwise, short operators        | f16, bf16 besides         | yes     | yes  | through f32        |
+// | pointwise, results beyond caches  | f32, f64, f16, bf16       | lines   | non-temporal | no         |
+// | pointwise, single elements        | integers, bool, complex   | as AVX2 | yes  | one at a time      |
+// | rows (`RowKernel`)                | f32, f64                  | yes, but `run_narrow` | yes | not unrolled |
+// | reductions, columns               | types of the fold         | where states stay in registers | yes | one at a time |
+// | reductions, slices                | types of the fold         | as AVX2 | yes  | yes                |
+// | cascade sum                       | f32, f64, f16, bf16, complex | as AVX2 | yes | arrays in memory  |
+// | conversion                        | through wide types        | frequent pairs | yes | yes           |
+// | copies, gather, index by position | 1, 2, 4, 8, 16 bytes      | –       | –    | yes                |
+//
+// Layouts are no dimension of it: see Note [Staging]. Other dtypes go through these: 8-bit floats and those
+// of 16 bits of all other operators through f32, complex32 through complex64, index reductions and
+// both ends of the order of short integers through i32, ranges through i64, f64, f32 or complex128.
+// The baseline is for processors that are seldom met: its loops are right and small, and not fast.
+
 use std::sync::OnceLock;
 
 /// An instruction set level; a higher one includes the lower ones.

@@ -11,6 +11,7 @@ mod bessel;
 mod bessel_jy;
 pub(crate) mod box_muller;
 mod coefficients;
+mod compact;
 mod complex;
 pub mod expr;
 mod for_single;
@@ -47,6 +48,7 @@ pub(crate) mod transpose;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use compact::{one_at_a_time, opaque};
 pub(crate) use complex::{Cplx, log_add_exp};
 pub(crate) use lanes::Lanes;
 pub use level::{Level, level};

@@ -3,12 +3,13 @@
 
 #![allow(unused_unsafe, reason = "its arithmetic is safe everywhere, its loads and stores are not")]
 
+use super::compact::one_at_a_time;
 use super::real::{MaskBits, Real, Single};
 use core::arch::x86_64::*;
 
 register! {
     F32(__m128): [f32; 4] as u32, mask Mask4, mantissa 23, bias 127.0, fused false;
-    splat _mm_set1_ps, load _mm_loadu_ps, store _mm_storeu_ps,
+    splat _mm_set1_ps, load load_singles, store _mm_storeu_ps,
     add _mm_add_ps, sub _mm_sub_ps, mul _mm_mul_ps, div _mm_div_ps, sqrt _mm_sqrt_ps,
     min _mm_min_ps, max _mm_max_ps, and _mm_and_ps, or _mm_or_ps, xor _mm_xor_ps;
     mul_add(a, b, c) -> Vector = _mm_add_ps(_mm_mul_ps(a, b), c);
@@ -36,7 +37,7 @@ register! {
 
 register! {
     F64(__m128d): [f64; 2] as u64, mask Mask2, mantissa 52, bias 1023.0, fused false;
-    splat _mm_set1_pd, load _mm_loadu_pd, store _mm_storeu_pd,
+    splat _mm_set1_pd, load load_doubles, store _mm_storeu_pd,
     add _mm_add_pd, sub _mm_sub_pd, mul _mm_mul_pd, div _mm_div_pd, sqrt _mm_sqrt_pd,
     min _mm_min_pd, max _mm_max_pd, and _mm_and_pd, or _mm_or_pd, xor _mm_xor_pd;
     mul_add(a, b, c) -> Vector = _mm_add_pd(_mm_mul_pd(a, b), c);
@@ -58,6 +59,26 @@ register! {
     exchanged(a, _distance) -> Exchange = _mm_shuffle_pd::<0b01>(a, a);
     load_partial(from, n) -> LoadPartial = load_partial::<F64, 2>(from, n).0;
     store_partial(value, to, n) -> StorePartial = store_partial::<F64, 2>(F64(value), to, n);
+}
+
+/// Loads, the loops around which are not unrolled: the baseline is for processors that are seldom met.
+///
+/// # Safety
+/// `from` must be readable for 4 elements.
+#[inline(always)]
+unsafe fn load_singles(from: *const f32) -> __m128 {
+    one_at_a_time();
+    // SAFETY: the caller's.
+    unsafe { _mm_loadu_ps(from) }
+}
+
+/// # Safety
+/// `from` must be readable for 2 elements.
+#[inline(always)]
+unsafe fn load_doubles(from: *const f64) -> __m128d {
+    one_at_a_time();
+    // SAFETY: the caller's.
+    unsafe { _mm_loadu_pd(from) }
 }
 
 /// Adding and taking away 2^MANTISSA rounds to integers; larger numbers are integers already.

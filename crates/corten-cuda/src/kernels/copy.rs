@@ -1,6 +1,8 @@
 //! Copies: on a device between any layouts and dtypes, between devices, and to and from the host.
 
-use crate::memory::{copy_between_devices, copy_on_device, copy_to_device, copy_to_host};
+use crate::memory::{
+    copy_between_devices, copy_on_device, copy_to_device, copy_to_host, use_pinned,
+};
 use crate::pointwise::{Expression, run_as};
 use crate::stream::Stream;
 use corten_core::{Device, Result, Scalar, TensorBase, TensorOptions};
@@ -14,7 +16,7 @@ static COPY: Expression =
 ///
 /// # Errors
 /// Those of the driver; `OutOfMemory` for what is gathered before a transfer.
-pub fn copy(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+pub fn copy(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
     if iter.numel() == 0 {
         return Ok(());
     }
@@ -23,7 +25,11 @@ pub fn copy(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
         return copy_within(iter);
     }
     let dense = iter.dtype(0) == iter.dtype(1) && is_dense(iter);
-    if dense { transfer(iter, to, from) } else { transfer_gathered(iter, to, from) }
+    let non_blocking = scalars.first().is_some_and(|flag| flag.to_bool());
+    match dense {
+        true => transfer(iter, to, from, non_blocking),
+        false => transfer_gathered(iter, to, from, non_blocking),
+    }
 }
 
 fn is_dense(iter: &TensorIterator) -> bool {
@@ -46,8 +52,13 @@ fn copy_within(iter: &mut TensorIterator) -> Result<()> {
 }
 
 /// A transfer of bytes that lie side by side on both ends. Transfers from and to pageable memory end
-/// before the call does.
-fn transfer(iter: &mut TensorIterator, to: Device, from: Device) -> Result<()> {
+/// before the call does; those of pinned memory may go on behind it if the caller does not wait.
+fn transfer(
+    iter: &mut TensorIterator,
+    to: Device,
+    from: Device,
+    non_blocking: bool,
+) -> Result<()> {
     let bytes = iter.numel() as usize * iter.dtype(0).itemsize();
     let at = iter.pointers()?;
     let (target, source) = (at[0], at[1]);
@@ -57,11 +68,13 @@ fn transfer(iter: &mut TensorIterator, to: Device, from: Device) -> Result<()> {
         if to.is_cpu() {
             let stream = Stream::current(from.index);
             copy_to_host(stream, target, source as u64, bytes)?;
-            stream.synchronize()
+            let goes_on = use_pinned(target, stream) && non_blocking;
+            if goes_on { Ok(()) } else { stream.synchronize() }
         } else if from.is_cpu() {
             let stream = Stream::current(to.index);
             copy_to_device(stream, target as u64, source, bytes)?;
-            stream.synchronize()
+            let goes_on = use_pinned(source, stream) && non_blocking;
+            if goes_on { Ok(()) } else { stream.synchronize() }
         } else {
             // The source's stream waits for nothing here: its memory is given back in its own order.
             let (writing, reading) = (Stream::current(to.index), Stream::current(from.index));
@@ -74,7 +87,12 @@ fn transfer(iter: &mut TensorIterator, to: Device, from: Device) -> Result<()> {
 
 /// A transfer with another layout or dtype on one of the ends: the source is made dense in the target's
 /// dtype where it lies, then sent, then spread where the target lies.
-fn transfer_gathered(iter: &mut TensorIterator, to: Device, from: Device) -> Result<()> {
+fn transfer_gathered(
+    iter: &mut TensorIterator,
+    to: Device,
+    from: Device,
+    non_blocking: bool,
+) -> Result<()> {
     let (target, source) = (iter.tensor(0).clone(), iter.tensor(1).clone());
     let sizes = target.sizes();
     let dense = |device: Device| -> Result<Tensor> {
@@ -88,7 +106,7 @@ fn transfer_gathered(iter: &mut TensorIterator, to: Device, from: Device) -> Res
         false => op::copy_(&dense(from)?, &source, false)?,
     };
     if target.is_contiguous() {
-        return op::copy_(&target, &gathered, false).map(drop);
+        return op::copy_(&target, &gathered, non_blocking).map(drop);
     }
     let arrived = op::copy_(&dense(to)?, &gathered, false)?;
     op::copy_(&target, &arrived, false).map(drop)

@@ -3,7 +3,8 @@
 pub mod copy;
 pub mod fill;
 pub mod index;
-pub mod matmul;
 pub mod pointwise;
 pub mod reduce;
 pub mod softmax;
+pub mod matmul;
+pub mod embedding;

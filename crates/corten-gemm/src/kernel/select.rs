@@ -126,6 +126,11 @@ macro_rules! number {
                     #[cfg(target_arch = "x86_64")]
                     Isa::Avx2 => micro_kernels!(Avx2, on_avx2, $avx2,
                         [1, 2], 2, [1, 2, 3, 4, 5, 6], on_avx2: $avx2),
+                    // Few of them beside those of x86-64, which serve almost all processors.
+                    #[cfg(target_arch = "x86_64")]
+                    _ => micro_kernels!(Portable, on_any, Portable<$element, { $portable }>,
+                        [1], 1, [1, 2, 3, 4], on_any: Portable<$element, { $portable }>),
+                    #[cfg(not(target_arch = "x86_64"))]
                     _ => micro_kernels!(Portable, on_any, Portable<$element, { $portable }>,
                         [1, 2], 2, [1, 2, 3, 4], on_any: Portable<$element, { $portable }>),
                 }
@@ -157,6 +162,10 @@ macro_rules! skinny_kernels_fn {
                 Isa::Avx2 => {
                     skinny_kernels_of!(on_avx2, $avx2, $element, [1: 6, 2: 4, 3: 3, 4: 2])
                 }
+                #[cfg(target_arch = "x86_64")]
+                _ => skinny_kernels_of!(on_any, Portable<$sum, { $portable }>, $element,
+                    [1: 2, 2: 1]),
+                #[cfg(not(target_arch = "x86_64"))]
                 _ => skinny_kernels_of!(on_any, Portable<$sum, { $portable }>, $element,
                     [1: 6, 2: 4, 3: 3, 4: 2]),
             }

@@ -158,7 +158,9 @@ fn batched(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let _hidden = Hidden::new(level);
     let batch = Batch { op, level, size };
     batch.check_written(stack)?;
-    if CHANGES_SHAPE.contains(&op.def().name) {
+    let def = op.def();
+    // In place on sizes and strides.
+    if def.is_view_inplace || def.tags.contains(&"resizes") {
         return rules::reshaped(&batch, stack);
     }
     refuse(&batch, stack)?;
@@ -167,10 +169,6 @@ fn batched(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
         None => rules::items(&batch, stack),
     }
 }
-
-/// Operators in place on sizes, strides or storage.
-const CHANGES_SHAPE: [&str; 7] =
-    ["transpose_", "t_", "squeeze_", "unsqueeze_", "as_strided_", "resize_", "resize_as_"];
 
 /// Fails for operators that have no meaning for items.
 fn refuse(batch: &Batch, stack: &Stack) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use super::support::requires_grad;
 use crate::{Tensor, batched, op};
-use corten_core::{MemoryFormat, Result, ensure};
+use corten_core::{MemoryFormat, Result, ensure, fast_paths};
 
 /// Largest element of every window of signals.
 ///
@@ -22,14 +22,18 @@ pub fn max_pool1d(
     if whole && kernel <= MOST_SHIFTS && is_dense_cpu(self_) {
         return largest_of_shifts(self_, kernel, step, dilation[0]);
     }
-    // Without a gradient PyTorch's kernel gives a contiguous output.
-    let self_ = match requires_grad(self_) && corten_core::grad_mode_enabled() {
+    let recorded = requires_grad(self_) && corten_core::grad_mode_enabled();
+    // Without a gradient PyTorch's kernel gives a contiguous output, which is no view.
+    let signal = match recorded {
         true => self_,
         false => &op::contiguous(self_, MemoryFormat::Contiguous)?,
     };
     let (out, _) =
-        max_pool1d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
-    Ok(out)
+        max_pool1d_with_indices(signal, kernel_size, stride, padding, dilation, ceil_mode)?;
+    if recorded || batched::is_batched(self_) {
+        return Ok(out);
+    }
+    op::_unsafe_view(&out, &out.sizes())
 }
 
 /// Windows up to this size are compared as shifted copies of the signal.
@@ -37,7 +41,8 @@ const MOST_SHIFTS: i64 = 8;
 
 /// Whether a tensor holds numbers that nothing is derived from.
 fn is_dense_cpu(tensor: &Tensor) -> bool {
-    tensor.autograd_meta().is_none()
+    fast_paths()
+        && tensor.autograd_meta().is_none()
         && !batched::is_batched(tensor)
         && tensor.dtype().is_floating_point()
 }

@@ -17,7 +17,7 @@ pub use fallback::{
 };
 pub use keys::KeyBuilder;
 pub(crate) use table::OpTable;
-pub use table::{BoxedCall, BoxedKernel, Found, Registration, TypedOp};
+pub use table::{BoxedCall, BoxedKernel, Found, Registration, Signed, TypedOp};
 
 /// What a kernel is registered to: a runtime key, or an alias for a group of them.
 pub use corten_core::DispatchKey as Target;

@@ -7,6 +7,7 @@ use crate::registry::{AnyOp, OpDef, OpKind};
 use crate::schema::Schema;
 use crate::stub::Stub;
 use corten_core::{DispatchKey, Error, KeySet, NUM_RUNTIME_KEYS, Result, bug, err, tls};
+use std::any::{Any, TypeId};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -112,6 +113,8 @@ type Table = [AtomicPtr<Entry>; NUM_RUNTIME_KEYS];
 pub(crate) struct OpTable {
     def: &'static OpDef,
     boxed: Adapter,
+    /// The function pointer type of the kernels.
+    signature: fn() -> TypeId,
     /// Functionality bits whose kernels are known to fall through for every backend.
     skipped: AtomicU64,
     table: AtomicPtr<Table>,
@@ -179,7 +182,8 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
             Some((target, kernel)) => Some((target, Entry::Typed(Erased::of(kernel)))),
             None => None,
         };
-        Self { table: OpTable::new(def, boxed, builtin, stub), signature: PhantomData }
+        let table = OpTable::new(def, boxed, TypeId::of::<F>, builtin, stub);
+        Self { table, signature: PhantomData }
     }
 
     /// The declaration.
@@ -216,16 +220,53 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
     }
 }
 
+/// An operator that is known at run time only, but whose signature is known: a typed call without its name.
+pub struct Signed<F: 'static> {
+    table: &'static OpTable,
+    signature: PhantomData<F>,
+}
+
+impl<F> Clone for Signed<F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for Signed<F> {}
+
+impl<F: Copy + 'static> Signed<F> {
+    /// The operator, if `F` is the function pointer type of its kernels.
+    pub fn of(op: &'static dyn AnyOp) -> Option<Self> {
+        let table = (op as &dyn Any).downcast_ref::<OpTable>()?;
+        let is_signature = (table.signature)() == TypeId::of::<F>();
+        is_signature.then_some(Self { table, signature: PhantomData })
+    }
+
+    /// The kernel for a key set that already includes the thread's sets.
+    ///
+    /// # Errors
+    /// `NotImplemented` when no kernel serves the keys.
+    #[inline]
+    pub(crate) fn lookup(self, keys: KeySet) -> Result<Found<F>> {
+        Ok(match self.table.lookup(keys)? {
+            // SAFETY: typed entries of this table are made from its signature alone, which is `F`.
+            Found::Typed(kernel) => Found::Typed(unsafe { kernel.typed::<F>() }),
+            Found::Boxed(call) => Found::Boxed(call),
+        })
+    }
+}
+
 impl OpTable {
     /// An operator of another crate, which has boxed kernels only.
     pub(crate) fn outside(def: &'static OpDef) -> Self {
         let never: Adapter = |_, _| bug!("an operator from outside has no typed kernel");
-        Self::new(def, never, None, None)
+        Self::new(def, never, TypeId::of::<()>, None, None)
     }
 
     const fn new(
         def: &'static OpDef,
         boxed: Adapter,
+        signature: fn() -> TypeId,
         builtin: Option<(Target, Entry)>,
         stub: Option<&'static Stub>,
     ) -> Self {
@@ -234,6 +275,7 @@ impl OpTable {
             stub,
             def,
             boxed,
+            signature,
             skipped: AtomicU64::new(0),
             table: AtomicPtr::new(std::ptr::null_mut()),
             registered: Mutex::new(Vec::new()),

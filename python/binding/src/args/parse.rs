@@ -30,16 +30,7 @@ impl From<Raised> for Misfit {
 impl Parser {
     /// A parser over signatures written as text.
     pub(crate) fn from_texts(texts: &[&str]) -> Self {
-        let mut signatures: Vec<Signature> =
-            texts.iter().map(|text| Signature::from_text(text)).collect();
-        for signature in &mut signatures {
-            if crate::functions::takes_numbers(&signature.function) {
-                for param in &mut signature.params {
-                    param.numbers = param.kind == ParamKind::Tensor;
-                }
-            }
-        }
-        Self { signatures }
+        Self { signatures: texts.iter().map(|text| Signature::from_text(text)).collect() }
     }
 
     /// Binds the arguments to the first signature that accepts them.

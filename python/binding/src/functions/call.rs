@@ -10,20 +10,20 @@ use crate::py::gil::detach_if;
 use crate::py::{Args, Obj, Py};
 use crate::tensor;
 use crate::types::structseq;
-use corten_core::Result;
+use corten_core::{Result, fast_paths};
 use corten_ops::{AnyOp, IValue, OpKind, Stack, Tensor, registry};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Calls a group with Python's arguments; `this` is the tensor of a method.
 pub(crate) fn call_group(group: &'static Group, this: Option<&Obj>, args: Args<'_>) -> Py<Obj> {
-    if let Some(fast) = group.fast
+    let table = group.table();
+    if fast_paths()
         && !overrides::modes_active()
-        && let Some(done) = fast(this, args)
+        && let Some(done) = table.fast.call(table, this, args)
     {
         return done;
     }
-    let table = group.table();
     let mut bound = table.parser.unbound();
     if let Err(raised) = table.parser.parse_to(&mut bound, this, args) {
         return call_stand_ins(group, this, args, raised);
@@ -176,17 +176,7 @@ fn wrap_results(name: &str, overload: &Overload, is_out: bool, mut stack: Stack)
     if overload.fields.len() != values.len() {
         return Obj::tuple(values.into_iter().map(Ok));
     }
-    let known = &overload.result_types[usize::from(is_out)];
-    let ty = match known.get() {
-        Some(ty) => ty,
-        None => {
-            let fields: Vec<&str> = overload.fields.iter().map(String::as_str).collect();
-            let name = if is_out { format!("{name}_out") } else { name.to_owned() };
-            let made = structseq::type_for(&name, &fields)?;
-            known.get_or_init(|| made)
-        }
-    };
-    structseq::result(ty, values)
+    structseq::result(overload.result_type(name, is_out)?, values)
 }
 
 /// One result as a Python object.

@@ -8,6 +8,9 @@ use corten_ops::{IValue, Tensor};
 /// Nanoseconds per element of a memory-bound operator, times 16.
 const STREAM_PER_16: i64 = 8;
 
+/// Calls of fewer elements are never long.
+const SMALL: i64 = 2048;
+
 /// Whether streaming through this many elements takes long.
 #[inline]
 pub(crate) fn is_long_stream(numel: i64) -> bool {
@@ -20,12 +23,7 @@ pub(crate) fn is_long_product(a: &Tensor, b: &Tensor) -> bool {
     if a.numel() < 1024 {
         return false;
     }
-    is_long_work(a, b.sizes().last())
-}
-
-/// Whether it takes long to multiply every element of a tensor with as many others.
-pub(crate) fn is_long_work(a: &Tensor, columns: Option<&i64>) -> bool {
-    a.numel().saturating_mul(columns.copied().unwrap_or(1)) as u64 / 32 >= DETACH_ABOVE_NS
+    a.numel().saturating_mul(b.sizes().last().copied().unwrap_or(1)) as u64 / 32 >= DETACH_ABOVE_NS
 }
 
 /// Whether a call is expected to outlast a hand-over of the lock.
@@ -46,9 +44,21 @@ pub(crate) fn is_long(cost: Cost, stack: &[IValue]) -> bool {
         total = stack.iter().map(size_argument).max().unwrap_or(0);
     }
     // The common case: small tensors never detach, whatever the operator.
-    if total < 2048 {
-        return false;
+    total >= SMALL && is_long_work_of(cost, total, largest_row)
+}
+
+/// As [`is_long`], of a call with these tensors alone.
+#[inline]
+pub(super) fn is_long_call(cost: Cost, tensors: &[&Tensor]) -> bool {
+    let total = tensors.iter().fold(0_i64, |total, x| total.saturating_add(x.numel()));
+    total >= SMALL && {
+        let rows = tensors.iter().filter_map(|x| x.sizes().last().copied());
+        is_long_work_of(cost, total, rows.fold(1, i64::max))
     }
+}
+
+/// Whether work on so many elements, of which so many lie in the longest row, takes long.
+fn is_long_work_of(cost: Cost, total: i64, largest_row: i64) -> bool {
     let nanoseconds = match cost {
         Cost::Product => total.saturating_mul(largest_row) / 32,
         Cost::Stream => total.saturating_mul(STREAM_PER_16) / 16,

@@ -1,7 +1,6 @@
 //! What one Python name means: the overloads of an operator, in the order they are tried.
 
-use super::deprecated;
-use super::fast::{self, Fast};
+use super::fast::FastCalls;
 use super::overload::Overload;
 use crate::args::{ParamKind, Parser, Signature};
 use corten_ops::{AnyOp, OpKind};
@@ -22,7 +21,6 @@ pub(crate) struct Group {
     ops: Vec<&'static dyn AnyOp>,
     outs: Vec<&'static dyn AnyOp>,
     table: OnceLock<Table>,
-    pub(crate) fast: Option<Fast>,
 }
 
 impl Group {
@@ -37,6 +35,8 @@ pub(crate) struct Table {
     pub(crate) parser: Parser,
     /// One per signature of the parser.
     pub(crate) overloads: Vec<Overload>,
+    /// The calls that need no parser.
+    pub(crate) fast: FastCalls,
 }
 
 impl Group {
@@ -47,13 +47,7 @@ impl Group {
         ops: Vec<&'static dyn AnyOp>,
         outs: Vec<&'static dyn AnyOp>,
     ) -> Self {
-        Self { name, mode, ops, outs, table: OnceLock::new(), fast: None }
-    }
-
-    /// The same with the operator's fast path, if it has one.
-    pub(crate) fn with_fast(mut self) -> Self {
-        self.fast = fast::find(self.name, self.mode);
-        self
+        Self { name, mode, ops, outs, table: OnceLock::new() }
     }
 
     /// The group of one overload, called as a function.
@@ -87,29 +81,8 @@ impl Group {
     }
 }
 
-/// Functions whose tensor parameters take Python numbers too; their `Scalar` overloads are not
-/// signatures of their own.
-pub(crate) fn takes_numbers(name: &str) -> bool {
-    let base = name.strip_suffix('_').unwrap_or(name);
-    matches!(
-        base,
-        "add"
-            | "sub"
-            | "subtract"
-            | "mul"
-            | "multiply"
-            | "div"
-            | "divide"
-            | "true_divide"
-            | "floor_divide"
-            | "copy"
-            | "to"
-            | "_to_copy"
-    )
-}
-
 fn build(name: &str, mode: Mode, ops: &[&'static dyn AnyOp], outs: &[&'static dyn AnyOp]) -> Table {
-    let numbers = takes_numbers(name);
+    let numbers = ops.iter().chain(outs).any(|op| op.def().numbers);
     let mut made: Vec<(Signature, Overload)> = Vec::new();
     let mut free: Vec<&'static dyn AnyOp> = outs.to_vec();
     for &op in ops {
@@ -139,25 +112,27 @@ fn build(name: &str, mode: Mode, ops: &[&'static dyn AnyOp], outs: &[&'static dy
         }
     }
     let order = canonical_order(&made);
-    let old = deprecated_orders(name, mode, ops, outs, &made);
+    let old = deprecated_orders(mode, ops, outs, &made);
     let mut places: Vec<Option<(Signature, Overload)>> = made.into_iter().map(Some).collect();
-    let (signatures, overloads) =
+    let (signatures, overloads): (Vec<_>, Vec<_>) =
         order.into_iter().filter_map(|index| places[index].take()).chain(old).unzip();
-    Table { parser: Parser { signatures }, overloads }
+    let fast = FastCalls::of(&signatures, &overloads, mode);
+    Table { parser: Parser { signatures }, overloads, fast }
 }
 
 /// The deprecated signatures of a function; they are tried last.
 fn deprecated_orders(
-    name: &str,
     mode: Mode,
     ops: &[&'static dyn AnyOp],
     outs: &[&'static dyn AnyOp],
     made: &[(Signature, Overload)],
 ) -> Vec<(Signature, Overload)> {
-    let orders = deprecated::orders(name);
-    let (Some(&op), Some((present, _))) = (ops.first(), made.first()) else { return Vec::new() };
+    let Some(&op) = ops.iter().find(|op| !op.def().deprecated.is_empty()) else {
+        return Vec::new();
+    };
+    let Some((present, _)) = made.first() else { return Vec::new() };
+    let orders = op.def().deprecated.iter();
     orders
-        .iter()
         .map(|params| Overload::deprecated(mode, op, outs.first().copied(), params, present))
         .collect()
 }

@@ -5,10 +5,8 @@
 //! called for the first time.
 
 mod call;
-mod deprecated;
 mod estimate;
 mod fast;
-mod fast_reductions;
 mod group;
 mod overload;
 mod publish;
@@ -16,6 +14,6 @@ mod trampoline;
 
 pub(crate) use call::{OpCell, call_function, call_method, call_overload, op, op1, wrap_value};
 pub(crate) use estimate::{is_long_product, is_long_stream};
-pub(crate) use group::{Group, Mode, takes_numbers};
+pub(crate) use group::{Group, Mode};
 pub(crate) use overload::result_names;
 pub(crate) use publish::{add_to, lookup, method_rows, public_object};

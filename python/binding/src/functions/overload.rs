@@ -3,7 +3,9 @@
 
 use super::group::Mode;
 use crate::args::{Param, ParamKind, Signature, default_value, split_arguments};
+use crate::py::Py;
 use crate::py::class::TypeCell;
+use crate::types::structseq;
 use corten_ops::AnyOp;
 use corten_ops::IValue;
 use std::sync::OnceLock;
@@ -147,6 +149,18 @@ impl Overload {
                 format!("{star}{} {},", plain_type(argument.ty), argument.name)
             })
             .collect()
+    }
+
+    /// The class of results with names, of which there are several.
+    pub(crate) fn result_type(&self, name: &str, is_out: bool) -> Py<&'static TypeCell> {
+        let known = &self.result_types[usize::from(is_out)];
+        if let Some(ty) = known.get() {
+            return Ok(ty);
+        }
+        let fields: Vec<&str> = self.fields.iter().map(String::as_str).collect();
+        let name = if is_out { format!("{name}_out") } else { name.to_owned() };
+        let made = structseq::type_for(&name, &fields)?;
+        Ok(known.get_or_init(|| made))
     }
 
     /// The signature of an operator, merged with its `out=` twin, and the plan of its calls.

@@ -68,15 +68,12 @@ fn collect() -> Published {
                 };
                 list.iter().copied().filter(shown).collect()
             };
-            let group = leak(
-                Group::new(
-                    name,
-                    Mode::Function,
-                    visible(&bucket.without_out),
-                    visible(&bucket.outs),
-                )
-                .with_fast(),
-            );
+            let group = leak(Group::new(
+                name,
+                Mode::Function,
+                visible(&bucket.without_out),
+                visible(&bucket.outs),
+            ));
             found.functions.insert(name, group);
             if is_function {
                 found.homes.push(("", group));
@@ -88,7 +85,7 @@ fn collect() -> Published {
         let methods: Vec<&'static dyn AnyOp> =
             bucket.without_out.iter().copied().filter(|op| op.def().method).collect();
         if !methods.is_empty() {
-            let group = leak(Group::new(name, Mode::Method, methods, Vec::new()).with_fast());
+            let group = leak(Group::new(name, Mode::Method, methods, Vec::new()));
             found.methods.insert(name, group);
             found.method_list.push(group);
         }
@@ -123,7 +120,7 @@ pub(crate) fn find(name: &str, mode: Mode) -> Option<&'static Group> {
     let (outs, without_out): (Vec<_>, Vec<_>) =
         ops.into_iter().partition(|op| op.def().kind == OpKind::Out);
     let first = without_out.first().or(outs.first())?;
-    let group = leak(Group::new(first.def().name, Mode::Function, without_out, outs).with_fast());
+    let group = leak(Group::new(first.def().name, Mode::Function, without_out, outs));
     HIDDEN.write().unwrap_or_else(PoisonError::into_inner).push(group);
     Some(group)
 }

@@ -8,6 +8,7 @@ mod attributes;
 use crate::py::class::TypeBuilder;
 use crate::py::errors::{attribute_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method, name, slot};
+use corten_core::fast_paths;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What `corten.nn` tells once about its modules.
@@ -73,7 +74,7 @@ fn member_named(module: &Obj, own: &Obj, wanted: &Obj) -> Py<Obj> {
 /// `module(*args, **kwargs)`: `forward` where no hook is set, else the call that runs hooks.
 fn call(module: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     let own = module.instance_dict()?;
-    if !is_dense_cpu(module, &own)? {
+    if !fast_paths() || !is_dense_cpu(module, &own)? {
         return module.attr(name!("_call_impl"))?.call_tuple(args, kwargs);
     }
     let forward = name!("forward");

@@ -6,6 +6,7 @@
 //! the collector included. All of it happens with the interpreter lock held.
 
 use crate::py::ffi::PyObject;
+use corten_core::fast_paths;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -20,6 +21,9 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// handle that of the undefined tensor.
 #[inline]
 pub(super) fn take() -> Option<NonNull<PyObject>> {
+    if !fast_paths() {
+        return None;
+    }
     let last = COUNT.load(Ordering::Relaxed).checked_sub(1)?;
     let object = OBJECTS.get(last)?.load(Ordering::Relaxed);
     COUNT.store(last, Ordering::Relaxed);
@@ -30,7 +34,7 @@ pub(super) fn take() -> Option<NonNull<PyObject>> {
 #[inline]
 pub(super) fn keep(object: NonNull<PyObject>) -> bool {
     let count = COUNT.load(Ordering::Relaxed);
-    let Some(place) = OBJECTS.get(count) else { return false };
+    let Some(place) = OBJECTS.get(count).filter(|_| fast_paths()) else { return false };
     place.store(object.as_ptr(), Ordering::Relaxed);
     COUNT.store(count + 1, Ordering::Relaxed);
     true

@@ -13,7 +13,7 @@ use crate::py::errors::type_error;
 use crate::py::gil::detach_if;
 use crate::py::names::Name;
 use crate::py::{Obj, Py, ffi, name, slot};
-use corten_core::{Result, Scalar};
+use corten_core::{Result, Scalar, fast_paths};
 use corten_ops::derived::wrapped;
 use corten_ops::{Tensor, op};
 use std::ffi::{c_int, c_void};
@@ -40,7 +40,13 @@ fn slow(name: &str, methods: &[&'static Name; 2], a: &Obj, b: &Obj) -> Py<Obj> {
     if let Some(done) = overrides::binary(this, method, other) {
         return done.or_else(not_implemented);
     }
-    call_function(name, &[a.clone(), b.clone()]).or_else(not_implemented)
+    let done = match name {
+        "sub" if !is_tensor(a) => call_function("rsub", &[b.clone(), a.clone()]),
+        "div" if !is_tensor(a) => call_method("reciprocal", b, &[])
+            .and_then(|inverse| call_method("mul", &inverse, std::slice::from_ref(a))),
+        _ => call_function(name, &[a.clone(), b.clone()]),
+    };
+    done.or_else(not_implemented)
 }
 
 /// A `TypeError` of the parser means that the other operand should be asked.
@@ -59,7 +65,7 @@ macro_rules! arithmetic {
        |$x:ident, $y:ident| $tensors:expr,
        |$t:ident, $s:ident| $right:expr, |$n:ident, $u:ident| $left:expr;)+) => {$(
         fn $function(a: &Obj, b: &Obj) -> Py<Obj> {
-            if modes_active() {
+            if modes_active() || !fast_paths() {
                 return slow($name, &[name!($method), name!($reflected)], a, b);
             }
             let result: Result<Tensor> = match (operand(a), operand(b)) {
@@ -109,7 +115,7 @@ arithmetic! {
 }
 
 fn matmul(a: &Obj, b: &Obj) -> Py<Obj> {
-    if is_dense_cpu(a) && is_dense_cpu(b) && !modes_active() {
+    if is_dense_cpu(a) && is_dense_cpu(b) && !modes_active() && fast_paths() {
         let (x, y) = (this(a), this(b));
         return wrap_owned(detach_if(is_long_product(x, y), || op::matmul(x, y))?);
     }
@@ -124,7 +130,7 @@ macro_rules! inplace {
     ($($function:ident, $method:literal, $seen:literal, |$x:ident, $y:ident| $tensors:expr,
        |$t:ident, $s:ident| $number:expr;)+) => {$(
         fn $function(a: &Obj, b: &Obj) -> Py<Obj> {
-            if !modes_active() && is_dense_cpu(a) {
+            if !modes_active() && is_dense_cpu(a) && fast_paths() {
                 let result: Result<Tensor> = match (this(a), operand(b)) {
                     ($x, Operand::Tensor($y)) => {
                         detach_if(is_long_stream($x.numel()), || $tensors)
@@ -209,7 +215,7 @@ fn compare(a: &Obj, b: &Obj, op: c_int) -> Py<Obj> {
             None => Ok(Obj::not_implemented()),
         };
     }
-    if !modes_active() && is_dense_cpu(a) {
+    if !modes_active() && is_dense_cpu(a) && fast_paths() {
         let x = this(a);
         let result = match operand(b) {
             Operand::Tensor(y) => {

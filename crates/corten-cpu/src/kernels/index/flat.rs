@@ -85,35 +85,61 @@ pub(crate) fn for_each_offset<const N: usize>(
     base: [i64; N],
     mut visit: impl FnMut([i64; N]) -> Result<()>,
 ) -> Result<()> {
-    if shape.contains(&0) {
-        return Ok(());
-    }
-    let Some((&inner, outer)) = shape.split_last() else {
-        return visit(base);
-    };
-    let step = strides.map(|strides| strides[outer.len()]);
-    // Bounded: dimensions.
-    let mut position: Dims = Dims::from_elem(0, outer.len());
-    let mut start = base;
-    loop {
-        let mut offsets = start;
-        for _ in 0..inner {
+    let mut rows = OffsetRows::new(shape, strides, base);
+    while let Some(mut offsets) = rows.next() {
+        for _ in 0..rows.inner {
             visit(offsets)?;
-            for operand in 0..N {
-                offsets[operand] += step[operand];
+            for (offset, step) in offsets.iter_mut().zip(rows.step) {
+                *offset += step;
             }
         }
-        let Some(dim) = (0..outer.len()).rev().find(|dim| position[*dim] + 1 < outer[*dim]) else {
-            return Ok(());
+    }
+    Ok(())
+}
+
+/// The rows of [`for_each_offset`], which are compiled once for all that is done along them.
+struct OffsetRows<'a, const N: usize> {
+    outer: &'a [i64],
+    strides: [&'a [i64]; N],
+    /// The elements of a row, and how far the operands go from one to the next.
+    inner: i64,
+    step: [i64; N],
+    position: Dims,
+    /// The offsets of the row that comes next.
+    start: Option<[i64; N]>,
+}
+
+impl<'a, const N: usize> OffsetRows<'a, N> {
+    fn new(shape: &'a [i64], strides: [&'a [i64]; N], base: [i64; N]) -> Self {
+        let (inner, outer) = match shape.split_last() {
+            Some((&inner, outer)) => (inner, outer),
+            None => (1, shape),
         };
-        for operand in 0..N {
-            start[operand] += strides[operand][dim];
-            for reset in dim + 1..outer.len() {
-                start[operand] -= strides[operand][reset] * position[reset];
+        let step = strides.map(|strides| strides.get(outer.len()).copied().unwrap_or(0));
+        // Bounded: dimensions.
+        let position = Dims::from_elem(0, outer.len());
+        let start = (!shape.contains(&0)).then_some(base);
+        Self { outer, strides, inner, step, position, start }
+    }
+
+    #[inline(never)]
+    fn next(&mut self) -> Option<[i64; N]> {
+        let start = self.start?;
+        let outer = self.outer;
+        let dim = (0..outer.len()).rev().find(|&dim| self.position[dim] + 1 < outer[dim]);
+        self.start = dim.map(|dim| {
+            let mut next = start;
+            for (next, strides) in next.iter_mut().zip(self.strides) {
+                *next += strides[dim];
+                for reset in dim + 1..outer.len() {
+                    *next -= strides[reset] * self.position[reset];
+                }
             }
-        }
-        position[dim] += 1;
-        position[dim + 1..].fill(0);
+            self.position[dim] += 1;
+            self.position[dim + 1..].fill(0);
+            next
+        });
+        Some(start)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::keys::{Key, flip_of, keys_of, narrow};
 use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
-use corten_core::{Element, bf16, f16, unwinding};
+use corten_core::{DType, Element, bf16, f16, unwinding};
 
 /// An element type with an order in which NaN is the greatest and both zeros are equal.
 pub(super) trait Ranked: Element {
@@ -84,7 +84,13 @@ fn early_keys<T: Ranked, K: Ord + Copy>(
         let first = sample.len() + i * BLOCK;
         // The places play no part, as those of the first so far are all before these.
         let before = |x: T| key(x, first) < limit;
-        if i > 0 && !f32::run(AnyBefore { block, before }) {
+        let rows = AnyBefore { block, before };
+        let any = match T::DTYPE {
+            _ if i == 0 => true,
+            DType::Float32 => f32::run(rows),
+            _ => f32::run_narrow(rows),
+        };
+        if !any {
             continue;
         }
         let mut kept = early.len();

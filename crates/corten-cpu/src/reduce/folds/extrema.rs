@@ -2,7 +2,7 @@
 
 use super::{all_of, rows_of};
 use crate::reduce::loops::Fold;
-use crate::reduce::results::COLUMNS;
+use crate::reduce::results::{COLUMNS, Found};
 use crate::rows::loops::{self, RowFold};
 use crate::vec::Lanes;
 use corten_core::Element;
@@ -262,7 +262,8 @@ fn run_of<T: Copy>(acc: T, row: &[T], choose: impl Fn(T, T) -> T) -> T {
     rest.iter().fold(acc, |acc, &x| choose(acc, x))
 }
 
-/// The greatest or the least element and the index of the first such.
+/// The greatest or the least element and the index of the first such, or the index alone where a
+/// reduction has one output.
 pub(crate) struct Select<T>(Extremum<T>);
 
 /// The index of an element that has not been found.
@@ -296,7 +297,7 @@ impl<T: Ordered> Select<T> {
 impl<T: Ordered> Fold for Select<T> {
     type In = T;
     type Acc = (T, i64);
-    type Out = (T, i64);
+    type Out = Found<T>;
     const IN_TURN: bool = false;
 
     #[inline(always)]
@@ -312,8 +313,8 @@ impl<T: Ordered> Fold for Select<T> {
         if a.1 == NONE || (b.1 != NONE && self.0.before(b.0, a.0)) { b } else { a }
     }
     #[inline(always)]
-    fn finish(&self, acc: (T, i64), _: i64) -> (T, i64) {
-        acc
+    fn finish(&self, acc: (T, i64), _: i64) -> Found<T> {
+        Found(acc.0, acc.1)
     }
     #[inline(always)]
     fn step_rows<'a>(
@@ -343,52 +344,5 @@ impl<T: Ordered> Fold for Select<T> {
         let same = |x: &T| *x == best || (best.is_nan() && x.is_nan());
         let position = row.iter().position(same).unwrap_or(0);
         (best, index + position as i64)
-    }
-}
-
-/// As `Select`, with the index alone as the result.
-pub(crate) struct Arg<T>(Select<T>);
-
-impl<T: Ordered> Arg<T> {
-    pub(crate) fn new(order: Order) -> Self {
-        Self(Select::new(order))
-    }
-}
-
-impl<T: Ordered> Fold for Arg<T> {
-    type In = T;
-    type Acc = (T, i64);
-    type Out = (i64,);
-    const IN_TURN: bool = false;
-
-    #[inline(always)]
-    fn start(&self) -> (T, i64) {
-        self.0.start()
-    }
-    #[inline(always)]
-    fn step(&self, acc: (T, i64), x: T, index: i64) -> (T, i64) {
-        self.0.step(acc, x, index)
-    }
-    #[inline(always)]
-    fn combine(&self, a: (T, i64), b: (T, i64)) -> (T, i64) {
-        self.0.combine(a, b)
-    }
-    #[inline(always)]
-    fn finish(&self, acc: (T, i64), _: i64) -> (i64,) {
-        (acc.1,)
-    }
-    #[inline(always)]
-    fn step_rows<'a>(
-        &self,
-        states: &mut [(T, i64)],
-        next: &mut [(T, i64)],
-        rows: impl DoubleEndedIterator<Item = &'a [T]> + ExactSizeIterator + Clone,
-        index: i64,
-    ) {
-        self.0.step_rows(states, next, rows, index);
-    }
-    #[inline(always)]
-    fn run(&self, acc: (T, i64), row: &[T], index: i64) -> (T, i64) {
-        self.0.run(acc, row, index)
     }
 }

@@ -2,7 +2,7 @@
 
 mod extrema;
 
-pub(crate) use extrema::{Arg, Extrema, Extremum, Order, Ordered, Select, larger, smaller};
+pub(crate) use extrema::{Extrema, Extremum, Order, Ordered, Select, larger, smaller};
 
 use crate::reduce::loops::Fold;
 use crate::rows::loops::{self, RowFold};

@@ -248,7 +248,7 @@ class Ends(unittest.TestCase):
 PROGRAM = """
 import os, signal, sys, time
 sys.path.insert(0, os.path.dirname({file!r}))
-from test_loader_faults import Endless, data, one_of, sleep
+from test_loader_worker_death import Endless, data, one_of, sleep
 
 signal.signal(signal.SIGTERM, lambda *_: None)
 loader = data.DataLoader(

@@ -176,7 +176,7 @@ class Named(unittest.TestCase):
         self.assertTrue(shared.is_shared() and shared.nbytes() == 8)
 
     def test_loader(self):
-        import test_loader_faults as loaders
+        import test_loader_worker_death as loaders
 
         loader = loaders.data.DataLoader(
             loaders.Endless(200_000, True), num_workers=2, collate_fn=loaders.one_of
@@ -191,7 +191,7 @@ class Named(unittest.TestCase):
 MANY = """
 import resource, sys, os
 sys.path.insert(0, os.path.dirname({file!r}))
-from test_shared_memory import mp, {sender}, torch
+from test_shared_memory_names import mp, {sender}, torch
 
 if __name__ == "__main__":
     mp.set_sharing_strategy({strategy!r})
@@ -208,7 +208,7 @@ if __name__ == "__main__":
 KILLED = """
 import os, sys, time
 sys.path.insert(0, os.path.dirname({file!r}))
-from test_shared_memory import mp, receive_and_wait, torch
+from test_shared_memory_names import mp, receive_and_wait, torch
 
 mp.set_sharing_strategy("file_system")
 context = mp.get_context("fork")

@@ -1,0 +1,68 @@
+//! What kernels find wrong with their data: an index out of bounds.
+//!
+//! A kernel that would have to touch memory outside of a tensor does not, and writes the number of what
+//! it found to a word of pinned memory. The word is looked at when the host has waited for the device;
+//! then the error is raised, once.
+
+use crate::device::{MOST_DEVICES, bound};
+use crate::driver::{driver, error};
+use corten_core::{Result, bail};
+use std::ffi::c_void;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// An index is not within its dimension.
+pub(crate) const INDEX_OUT_OF_BOUNDS: u32 = 1;
+
+/// Mapped into the device's addresses (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP).
+const MAPPED: u32 = 3;
+
+#[derive(Clone, Copy)]
+struct Word {
+    host: &'static AtomicU32,
+    device: u64,
+}
+
+static WORDS: [OnceLock<Word>; MOST_DEVICES] = [const { OnceLock::new() }; MOST_DEVICES];
+
+/// The address of a device's word for kernels.
+///
+/// # Errors
+/// Those of the driver.
+pub(crate) fn address(device: i8) -> Result<u64> {
+    let place = &WORDS[device as usize];
+    if let Some(word) = place.get() {
+        return Ok(word.device);
+    }
+    bound(device)?;
+    let driver = driver()?;
+    let (mut host, mut address): (*mut c_void, u64) = (std::ptr::null_mut(), 0);
+    // SAFETY: the driver writes an address each; the memory is never freed.
+    unsafe {
+        error::check(driver, (driver.cuMemHostAlloc)(&mut host, 64, MAPPED))?;
+        host.cast::<u32>().write(0);
+        error::check(driver, (driver.cuMemHostGetDevicePointer_v2)(&mut address, host, 0))?;
+    }
+    // SAFETY: the memory is aligned, is never freed, and everybody touches it atomically from here on.
+    let host = unsafe { &*host.cast::<AtomicU32>() };
+    Ok(place.get_or_init(|| Word { host, device: address }).device)
+}
+
+/// Raises what kernels of a device have found, after the host has waited for them.
+///
+/// # Errors
+/// `Runtime` in PyTorch's words.
+pub(crate) fn check(device: i8) -> Result<()> {
+    let Some(word) = WORDS.get(device as usize).and_then(OnceLock::get) else { return Ok(()) };
+    if word.host.load(Ordering::Acquire) == 0 {
+        return Ok(());
+    }
+    match word.host.swap(0, Ordering::AcqRel) {
+        INDEX_OUT_OF_BOUNDS => bail!(
+            Runtime,
+            "CUDA error: device-side assert triggered: index out of bounds\nCUDA kernel errors might be \
+             asynchronously reported at some other API call, so the stacktrace below might be incorrect."
+        ),
+        other => bail!(Runtime, "CUDA error: device-side assert triggered: failure {other}"),
+    }
+}
