@@ -1,7 +1,7 @@
 //! The caching allocators: what they hold, limits, single blocks, pinned tensors.
 
 use super::device_index;
-use crate::args::parser;
+use crate::args::{Bound, parser};
 use crate::functions::op1;
 use crate::py::errors::runtime_error;
 use crate::py::gil::detach;
@@ -64,6 +64,31 @@ fn device_functions() -> Vec<ffi::PyMethodDef> {
         method!("_cuda_cudaCachingAllocator_raw_alloc", allocate),
         method!("_cuda_cudaCachingAllocator_raw_delete", free),
         method!("_cuda_recordStream", record_stream),
+        method!("_cuda_beginAllocateCurrentThreadToPool", begin_pool),
+        method!("_cuda_endAllocateToPool", |_m: &Obj, args: Args<'_>| {
+            let parser = parser!("_cuda_endAllocateToPool(int device, int[] pool)");
+            let (device, pool) = pool_of(&parser.parse(None, args)?)?;
+            cuda::device_memory()?.end_allocate_to_pool(device, pool)?;
+            Ok(Obj::none())
+        }),
+        method!("_cuda_retainPool", |_m: &Obj, args: Args<'_>| {
+            let parser = parser!("_cuda_retainPool(int device, int[] pool)");
+            let (device, pool) = pool_of(&parser.parse(None, args)?)?;
+            cuda::device_memory()?.retain_pool(device, pool)?;
+            Ok(Obj::none())
+        }),
+        method!("_cuda_releasePool", |_m: &Obj, args: Args<'_>| {
+            let parser = parser!("_cuda_releasePool(int device, int[] pool)");
+            let (device, pool) = pool_of(&parser.parse(None, args)?)?;
+            let cache = cuda::device_memory()?;
+            cache.release_pool(device, pool)?;
+            Ok(Obj::none())
+        }),
+        method!("_cuda_poolUseCount", |_m: &Obj, args: Args<'_>| {
+            let parser = parser!("_cuda_poolUseCount(int device, int[] pool)");
+            let (device, pool) = pool_of(&parser.parse(None, args)?)?;
+            Obj::int(cuda::device_memory()?.pool_use_count(device, pool)? as i64)
+        }),
     ]
 }
 
@@ -182,6 +207,25 @@ fn record_history(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let enabled = bound.bool(0)?;
     let options = HistoryOptions { enabled, max_entries, ..HistoryOptions::default() };
     cuda::device_memory()?.record_history(&options)?;
+    Ok(Obj::none())
+}
+
+/// The device and the pool of a call's arguments.
+fn pool_of(bound: &Bound<'_>) -> Py<(usize, PoolId)> {
+    let numbers = bound.ints(1)?;
+    let [first, second] = numbers.as_slice() else {
+        return Err(runtime_error("the name of a pool is a pair of numbers"));
+    };
+    Ok((index(bound.int(0)?)?, PoolId(*first as u64, *second as u64)))
+}
+
+/// Lets the allocations of this thread come from a pool.
+fn begin_pool(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let parser = parser!("_cuda_beginAllocateCurrentThreadToPool(int device, int[] pool)");
+    let (device, pool) = pool_of(&parser.parse(None, args)?)?;
+    let thread = std::thread::current().id();
+    let filter = move |_| std::thread::current().id() == thread;
+    cuda::device_memory()?.begin_allocate_to_pool(device, pool, Box::new(filter))?;
     Ok(Obj::none())
 }
 
