@@ -2,6 +2,8 @@
 
 import contextlib
 import copy
+import gc
+import importlib
 import io
 import multiprocessing
 import os
@@ -116,26 +118,238 @@ class Devices(OnTheEmulator):
                                   env={**os.environ, "CUDA_VISIBLE_DEVICES": value})
             self.assertEqual(done.stdout.split(), [str(count), str(count > 0)])
 
-    def test_memory(self):
-        free, total = cuda.mem_get_info(1)
-        self.assertLessEqual(free, total)
-        self.assertEqual(total, 4 << 30)
-        with self.assertRaises(cuda.OutOfMemoryError if hasattr(cuda, "OutOfMemoryError") else torch.OutOfMemoryError):
-            torch.empty(1 << 34, device="cuda", dtype=torch.uint8)
-        self.assertIsInstance(cuda.memory_summary(), str)
-        self.assertGreaterEqual(cuda.max_memory_allocated(), cuda.memory_allocated())
-        cuda.empty_cache()
-        cuda.reset_peak_memory_stats(0)
-        with self.assertRaisesRegex(RuntimeError, "invalid argument to reset_peak_memory_stats"):
-            cuda.reset_peak_memory_stats(7)
-        with self.assertRaisesRegex(ValueError, "Invalid fraction value"):
-            cuda.set_per_process_memory_fraction(2.0)
-
     def test_results_of_the_runtime_library(self):
         cuda.check_error(0)
         with self.assertRaisesRegex(cuda.CudaError, r"invalid argument \(1\)"):
             cuda.check_error(1)
         self.assertEqual(cuda.cudart().cudaMemGetInfo(0)[1], 4 << 30)
+
+
+class Memory(OnTheEmulator):
+    def setUp(self):
+        super().setUp()
+        gc.collect()
+        cuda.empty_cache()
+
+    def test_sizes(self):
+        free, total = cuda.mem_get_info(1)
+        self.assertLessEqual(free, total)
+        self.assertEqual(total, 4 << 30)
+        before = cuda.memory_allocated()
+        cuda.reset_peak_memory_stats()
+        x = torch.empty(1000, device="cuda")
+        self.assertEqual(cuda.memory_allocated() - before, 4096)
+        y = torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
+        self.assertEqual(cuda.memory_allocated() - before, 4096 + (3 << 20))
+        self.assertGreaterEqual(cuda.memory_reserved(), cuda.memory_allocated())
+        del y
+        self.assertEqual(cuda.memory_allocated() - before, 4096)
+        self.assertEqual(cuda.max_memory_allocated() - before, 4096 + (3 << 20))
+        held = cuda.memory_reserved()
+        cuda.empty_cache()
+        self.assertEqual(held - cuda.memory_reserved(), 20 << 20)
+        self.assertGreaterEqual(cuda.max_memory_reserved(), held)
+        cuda.reset_peak_memory_stats(0)
+        self.assertEqual(cuda.max_memory_allocated(), cuda.memory_allocated())
+        del x
+        self.assertEqual(torch.accelerator.memory_allocated(), cuda.memory_allocated())
+
+    def test_statistics(self):
+        x = torch.empty(10, device="cuda")
+        flat, nested = cuda.memory_stats(), cuda.memory_stats_as_nested_dict()
+        for name in ("allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes",
+                     "active_bytes", "inactive_split_bytes", "requested_bytes"):
+            for pool in ("all", "small_pool", "large_pool"):
+                for kind in ("current", "peak", "allocated", "freed"):
+                    self.assertIn(f"{name}.{pool}.{kind}", flat)
+        for name in ("num_alloc_retries", "num_ooms", "num_sync_all_streams", "num_device_alloc", "num_device_free",
+                     "max_split_size"):
+            self.assertIn(name, flat)
+        self.assertEqual(nested["allocated_bytes"]["all"]["current"], flat["allocated_bytes.all.current"])
+        self.assertEqual(list(flat), sorted(flat))
+        cuda.reset_accumulated_memory_stats()
+        self.assertEqual(cuda.memory_stats()["allocation.all.allocated"], 0)
+        summary = cuda.memory_summary()
+        self.assertIn("PyTorch CUDA memory summary, device ID 0", summary)
+        self.assertIn("from large pool", summary)
+        self.assertNotIn("from large pool", cuda.memory_summary(abbreviated=True))
+        self.assertEqual(len({len(line) for line in summary.splitlines()}), 1)
+        del x
+
+    def test_snapshot(self):
+        x = torch.empty(100, device="cuda")
+        found = [one for one in cuda.memory_snapshot()
+                 if one["address"] <= x.data_ptr() < one["address"] + one["total_size"]]
+        self.assertEqual(len(found), 1)
+        self.assertEqual((found[0]["device"], found[0]["segment_type"], found[0]["stream"]), (0, "small", 0))
+        self.assertEqual(found[0]["segment_pool_id"], (0, 0))
+        block, = (one for one in found[0]["blocks"] if one["address"] == x.data_ptr())
+        self.assertEqual((block["size"], block["requested_size"], block["state"]), (512, 400, "active_allocated"))
+        self.assertEqual(sum(one["size"] for one in found[0]["blocks"]), found[0]["total_size"])
+        self.assertEqual(set(cuda.memory._snapshot()), {
+            "segments", "device_traces", "allocator_settings", "external_annotations"})
+
+    def test_too_little(self):
+        with self.assertRaisesRegex(torch.OutOfMemoryError, "CUDA out of memory. Tried to allocate 16.00 GiB"):
+            torch.empty(1 << 34, device="cuda", dtype=torch.uint8)
+        cuda.set_per_process_memory_fraction(0.25, 1)
+        try:
+            self.assertEqual(cuda.get_per_process_memory_fraction(1), 0.25)
+            with self.assertRaises(torch.OutOfMemoryError):
+                torch.empty(2 << 30, device="cuda:1", dtype=torch.uint8)
+        finally:
+            cuda.set_per_process_memory_fraction(1.0, 1)
+        for wrong, kind in ((2.0, ValueError), (1, TypeError)):
+            with self.assertRaises(kind):
+                cuda.set_per_process_memory_fraction(wrong)
+        with self.assertRaisesRegex(RuntimeError, "invalid argument to reset_peak_memory_stats"):
+            cuda.reset_peak_memory_stats(7)
+
+    def test_single_blocks(self):
+        before = cuda.memory_allocated(1)
+        address = cuda.caching_allocator_alloc(5000, 1)
+        self.assertEqual(cuda.memory_allocated(1) - before, 5120)
+        cuda.caching_allocator_delete(address)
+        self.assertEqual(cuda.memory_allocated(1), before)
+        with self.assertRaisesRegex(RuntimeError, "invalid device pointer: 0x7"):
+            cuda.caching_allocator_delete(7)
+        with self.assertRaises(TypeError):
+            cuda.caching_allocator_alloc(10, stream="one")
+
+    def test_streams_that_use_a_tensor(self):
+        other = cuda.Stream()
+        x = torch.ones(1000, device="cuda")
+        address = x.data_ptr()
+        other.wait_stream(cuda.current_stream())
+        with cuda.stream(other):
+            y = x + 1
+        x.record_stream(other)
+        del x
+        self.assertNotEqual(torch.empty(1000, device="cuda").data_ptr() if not other.query() else 0, address)
+        other.synchronize()
+        self.assertEqual(y.sum().item(), 2000)
+        with self.assertRaises(RuntimeError):
+            torch.ones(1).record_stream(other)
+
+    def test_pools(self):
+        pool = cuda.MemPool()
+        with cuda.use_mem_pool(pool):
+            x = torch.empty(100, device="cuda")
+            self.assertEqual(pool.use_count(), 2)
+        y = torch.empty(100, device="cuda")
+        self.assertEqual(pool.use_count(), 1)
+        segments = pool.snapshot()
+        self.assertEqual(len(segments), 1)
+        inside = range(segments[0]["address"], segments[0]["address"] + segments[0]["total_size"])
+        self.assertIn(x.data_ptr(), inside)
+        self.assertNotIn(y.data_ptr(), inside)
+        self.assertEqual(segments[0]["segment_pool_id"], pool.id)
+
+
+class Pinned(OnTheEmulator):
+    def test_copies_in_pinned_memory(self):
+        x = torch.arange(12.0).reshape(3, 4).t()
+        self.assertFalse(x.is_pinned())
+        made = x.pin_memory()
+        self.assertTrue(made.is_pinned() and made.untyped_storage().is_pinned())
+        self.assertEqual((made.tolist(), made.stride()), (x.tolist(), x.stride()))
+        self.assertEqual(made.pin_memory().data_ptr(), made.data_ptr())
+        self.assertTrue(made[1:].is_pinned())
+        self.assertEqual(torch.ones(0).pin_memory().shape, (0,))
+        self.assertTrue(x.untyped_storage().pin_memory().is_pinned())
+        with self.assertRaisesRegex(RuntimeError, "only dense CPU tensors can be pinned"):
+            x.cuda().pin_memory()
+
+    def test_factories(self):
+        for made in (torch.empty(3, pin_memory=True), torch.ones(2, 2, pin_memory=True),
+                     torch.zeros_like(torch.ones(3), pin_memory=True), torch.full((2,), 5, pin_memory=True),
+                     torch.empty_strided((2, 2), (1, 2), pin_memory=True)):
+            self.assertTrue(made.is_pinned())
+        self.assertEqual(torch.ones(2, 2, pin_memory=True).tolist(), [[1, 1], [1, 1]])
+        with self.assertRaisesRegex(RuntimeError, "Only dense CPU tensors can be pinned"):
+            torch.empty(2, device="cuda", pin_memory=True)
+
+    def test_transfers(self):
+        x = torch.arange(5000.0).pin_memory()
+        there = x.to("cuda", non_blocking=True)
+        back = torch.empty(5000, pin_memory=True)
+        back.copy_(there * 2, non_blocking=True)
+        cuda.synchronize()
+        self.assertTrue(torch.equal(back, x * 2))
+
+    def test_loader(self):
+        data = torch.utils.data.TensorDataset(torch.arange(8.0), torch.arange(8))
+        for first, second in torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True):
+            self.assertTrue(first.is_pinned() and second.is_pinned())
+            self.assertEqual(first.cuda(non_blocking=True).tolist(), second.tolist())
+
+    def test_statistics(self):
+        x = torch.empty(3000, dtype=torch.uint8, pin_memory=True)
+        stats = cuda.host_memory_stats()
+        self.assertGreaterEqual(stats["active_bytes.current"], 4096)
+        del x
+        self.assertLess(cuda.host_memory_stats()["active_bytes.current"], stats["active_bytes.current"])
+        cuda.reset_peak_host_memory_stats()
+        torch.accelerator.empty_host_cache()
+
+
+class Casts(OnTheEmulator):
+    def test_dtypes(self):
+        x = torch.rand(4, 4, device="cuda")
+        half = x.half()
+        with torch.autocast("cuda"):
+            self.assertTrue(torch.is_autocast_enabled("cuda"))
+            self.assertFalse(torch.is_autocast_enabled("cpu"))
+            for made, dtype in (
+                (x @ x, torch.float16), (nn.functional.linear(x, x), torch.float16), (torch.mv(x, x[0]), torch.float16),
+                (half.softmax(0), torch.float32), (half.exp(), torch.float32), (half.sum(), torch.float32),
+                (half.pow(2), torch.float32), (nn.functional.layer_norm(half, (4,)), torch.float32),
+                (nn.functional.mse_loss(half, half), torch.float32), (half.cumsum(0), torch.float32),
+                (torch.cat([x, half]), torch.float32), (torch.addcmul(half, x, half), torch.float32),
+                (half + half, torch.float16), (x + half, torch.float32), (half.relu(), torch.float16),
+                (x.double() @ x.double(), torch.float64),
+            ):
+                self.assertEqual(made.dtype, dtype)
+            on_host = torch.ones(2, 2)
+            self.assertEqual((on_host @ on_host).dtype, torch.float32)
+            with torch.autocast("cuda", enabled=False):
+                self.assertEqual((x @ x).dtype, torch.float32)
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                self.assertEqual((x @ x).dtype, torch.bfloat16)
+        self.assertEqual((x @ x).dtype, torch.float32)
+        with torch.autocast("cpu"):
+            self.assertEqual((x @ x).dtype, torch.float32)
+            self.assertEqual((torch.ones(2, 2) @ torch.ones(2, 2)).dtype, torch.bfloat16)
+
+    def test_gradients(self):
+        layer = nn.Linear(4, 3).cuda()
+        x = torch.rand(5, 4, device="cuda")
+        with torch.autocast("cuda"):
+            loss = nn.functional.mse_loss(layer(x), torch.zeros(5, 3, device="cuda"))
+        loss.backward()
+        self.assertEqual((loss.dtype, layer.weight.grad.dtype), (torch.float32, torch.float32))
+        exact = torch.autograd.grad((layer(x) ** 2).mean(), layer.weight)[0]
+        self.assertTrue(torch.allclose(layer.weight.grad, exact, atol=1e-2))
+
+
+class Communication(OnTheEmulator):
+    def test_between_devices(self):
+        comm = importlib.import_module("corten.cuda.comm")
+        x = torch.arange(6.0).reshape(3, 2)
+        copies = comm.broadcast(x.cuda(), [0, 1])
+        self.assertEqual([str(one.device) for one in copies], ["cuda:0", "cuda:1"])
+        self.assertEqual(comm.reduce_add(list(copies), 1).tolist(), (x * 2).tolist())
+        parts = comm.scatter(x, ["cuda:0", "cuda:1"], chunk_sizes=[1, 2])
+        self.assertEqual([one.shape[0] for one in parts], [1, 2])
+        self.assertEqual(comm.gather(parts, destination=1).device, torch.device("cuda:1"))
+        self.assertEqual(comm.gather(parts, destination="cpu").tolist(), x.tolist())
+        lists = comm.broadcast_coalesced([x.cuda(), x.cuda() + 1], [0, 1])
+        self.assertEqual([one.device.index for one in lists[1]], [1, 1])
+        self.assertEqual(comm.reduce_add_coalesced(lists, 0)[1].tolist(), (x * 2 + 2).tolist())
+        with self.assertRaisesRegex(AssertionError, "input 0 is on CPU"):
+            comm.reduce_add([x, x.cuda()])
+        with self.assertRaisesRegex(RuntimeError, "Exactly one of 'devices' and 'out'"):
+            comm.broadcast(x)
 
 
 class Streams(OnTheEmulator):
@@ -504,7 +718,7 @@ class Training(OnTheEmulator):
         self.assertEqual(scaler.get_scale(), 1024.0)
 
     def test_unsupported_names_say_so(self):
-        for refused in (lambda: cuda.CUDAGraph(), lambda: cuda.graph(None), lambda: cuda.MemPool(),
+        for refused in (lambda: cuda.CUDAGraph(), lambda: cuda.graph(None),
                         lambda: cuda.memory.CUDAPluggableAllocator("a", "b", "c"), cuda.current_blas_handle):
             with contextlib.suppress(NotImplementedError):
                 refused()

@@ -15,14 +15,14 @@ use std::sync::Once;
 
 /// A kind of device whose operators can be cast for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AutocastDevice {
     /// The host.
     Cpu,
     /// NVIDIA GPUs.
     Cuda,
 }
 
-impl Kind {
+impl AutocastDevice {
     fn key(self) -> DispatchKey {
         match self {
             Self::Cpu => DispatchKey::AutocastCPU,
@@ -39,7 +39,7 @@ impl Kind {
 }
 
 /// The dtype that the arguments of a call are cast to.
-type Choose = fn(Kind, &Stack) -> DType;
+type Choose = fn(AutocastDevice, &Stack) -> DType;
 
 #[derive(Clone, Copy)]
 struct State {
@@ -57,12 +57,12 @@ thread_local! {
     static CASTS: RefCell<HashMap<usize, (Tensor, Tensor)>> = RefCell::new(HashMap::new());
 }
 
-fn keys(kind: Kind) -> KeySet {
+fn keys(kind: AutocastDevice) -> KeySet {
     KeySet::from_key(kind.key())
 }
 
 /// Whether operators of this thread cast the arguments that live on such a device.
-pub fn enabled(kind: Kind) -> bool {
+pub fn enabled(kind: AutocastDevice) -> bool {
     !tls::local_exclude().has(kind.key())
 }
 
@@ -70,7 +70,7 @@ pub fn enabled(kind: Kind) -> bool {
 ///
 /// # Errors
 /// `Runtime` when the kernels cannot be registered.
-pub fn set_enabled(kind: Kind, enabled: bool) -> Result<()> {
+pub fn set_enabled(kind: AutocastDevice, enabled: bool) -> Result<()> {
     if enabled {
         register(kind)?;
     }
@@ -79,12 +79,12 @@ pub fn set_enabled(kind: Kind, enabled: bool) -> Result<()> {
 }
 
 /// The short dtype of this thread.
-pub fn dtype(kind: Kind) -> DType {
+pub fn dtype(kind: AutocastDevice) -> DType {
     STATE.get().dtypes[kind as usize]
 }
 
 /// Sets the short dtype of this thread.
-pub fn set_dtype(kind: Kind, dtype: DType) {
+pub fn set_dtype(kind: AutocastDevice, dtype: DType) {
     let mut state = STATE.get();
     state.dtypes[kind as usize] = dtype;
     STATE.set(state);
@@ -114,19 +114,19 @@ pub fn clear_cache() {
     drop(casts);
 }
 
-fn register(kind: Kind) -> Result<()> {
+fn register(kind: AutocastDevice) -> Result<()> {
     static ONCE: [Once; 2] = [const { Once::new() }; 2];
     let mut result = Ok(());
     ONCE[kind as usize].call_once(|| result = register_all(kind));
     result
 }
 
-fn register_all(kind: Kind) -> Result<()> {
+fn register_all(kind: AutocastDevice) -> Result<()> {
     let library = Library::new("aten");
     for op in registry::all() {
         let cast = match kind {
-            Kind::Cpu => op.def().autocast,
-            Kind::Cuda => op.def().autocast_cuda,
+            AutocastDevice::Cpu => op.def().autocast,
+            AutocastDevice::Cuda => op.def().autocast_cuda,
         };
         let Some(cast) = cast else { continue };
         let choose: Choose = match cast {
@@ -141,7 +141,12 @@ fn register_all(kind: Kind) -> Result<()> {
     Ok(())
 }
 
-fn cast_and_call(kind: Kind, call: &BoxedCall, stack: &mut Stack, choose: Choose) -> Result<()> {
+fn cast_and_call(
+    kind: AutocastDevice,
+    call: &BoxedCall,
+    stack: &mut Stack,
+    choose: Choose,
+) -> Result<()> {
     let _off = ExcludeGuard::new(keys(kind));
     let dtype = choose(kind, stack);
     for value in stack.iter_mut() {
@@ -151,14 +156,14 @@ fn cast_and_call(kind: Kind, call: &BoxedCall, stack: &mut Stack, choose: Choose
 }
 
 /// Tensors that casts leave alone: doubles are wanted by somebody, and no numbers are no numbers.
-fn is_eligible(kind: Kind, tensor: &Tensor) -> bool {
+fn is_eligible(kind: AutocastDevice, tensor: &Tensor) -> bool {
     tensor.defined()
         && tensor.device().device_type == kind.device_type()
         && tensor.dtype().is_floating_point()
         && tensor.dtype() != DType::Float64
 }
 
-fn widest(kind: Kind, stack: &Stack) -> DType {
+fn widest(kind: AutocastDevice, stack: &Stack) -> DType {
     let mut found = dtype(kind);
     for value in stack.iter() {
         value.for_each_tensor(&mut |tensor| {
@@ -170,7 +175,7 @@ fn widest(kind: Kind, stack: &Stack) -> DType {
     found
 }
 
-fn cast(kind: Kind, value: &mut IValue, dtype: DType) -> Result<()> {
+fn cast(kind: AutocastDevice, value: &mut IValue, dtype: DType) -> Result<()> {
     match value {
         IValue::Tensor(tensor) => *tensor = cast_tensor(kind, tensor, dtype)?,
         IValue::TensorList(list) => {
@@ -188,7 +193,7 @@ fn cast(kind: Kind, value: &mut IValue, dtype: DType) -> Result<()> {
     Ok(())
 }
 
-fn cast_tensor(kind: Kind, tensor: &Tensor, to: DType) -> Result<Tensor> {
+fn cast_tensor(kind: AutocastDevice, tensor: &Tensor, to: DType) -> Result<Tensor> {
     if !is_eligible(kind, tensor) || tensor.dtype() == to {
         return Ok(tensor.clone());
     }

@@ -26,9 +26,9 @@ pub mod tls;
 
 pub use access::{Access, AccessSet, Blocks, BriefCell, Reader, WantedBlock, Writer};
 pub use allocator::{
-    Allocator, MemoryStats, check_memory, empty_cache, get_allocator, memory_stats,
-    reset_peak_memory_stats, set_allocator, try_collect, try_extend, try_push, try_reserve,
-    try_resize, try_to_vec, try_vec, try_with_capacity, unwinding,
+    Allocator, MemoryStats, check_memory, empty_cache, get_allocator, memory_stats, pinned_storage,
+    reset_peak_memory_stats, set_allocator, set_pinned_allocator, try_collect, try_extend,
+    try_push, try_reserve, try_resize, try_to_vec, try_vec, try_with_capacity, unwinding,
 };
 pub use data_ptr::{DataPtr, Deleter};
 pub use determinism::{

@@ -54,6 +54,7 @@ pub fn init() -> Result<()> {
     static ALLOCATOR: memory::CudaAllocator = memory::CudaAllocator;
     set_allocator(DeviceType::Cuda, &ALLOCATOR, 0);
     corten_core::set_device_generators(default_generator);
+    corten_core::set_pinned_allocator(pinned_storage);
     fallback::register();
     generated::register()
 }

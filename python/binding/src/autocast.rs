@@ -3,11 +3,11 @@
 use crate::args::{dtype_arg, parser};
 use crate::py::{Args, Obj, ffi, method};
 use crate::types;
-use corten_autograd::autocast::{self, Kind};
+use corten_autograd::autocast::{self, AutocastDevice};
 
 /// The kind of device of a name, which the package has checked.
-fn kind(name: &str) -> Kind {
-    if name == "cuda" { Kind::Cuda } else { Kind::Cpu }
+fn kind(name: &str) -> AutocastDevice {
+    if name == "cuda" { AutocastDevice::Cuda } else { AutocastDevice::Cpu }
 }
 
 /// The functions of the module.

@@ -56,6 +56,14 @@ impl Class for PyStorage {
                 ))),
                 method!("resize_", resize),
                 method!("is_shared", |s: &Obj, _a: Args<'_>| Ok(Obj::bool(is_shared(get_this(s))))),
+                #[cfg(feature = "cuda")]
+                method!("is_pinned", |s: &Obj, _a: Args<'_>| {
+                    let storage = get_this(s);
+                    let found =
+                        storage.device().is_cpu() && corten::cuda::is_pinned(storage.data_ptr());
+                    Ok(Obj::bool(found))
+                }),
+                #[cfg(not(feature = "cuda"))]
                 method!("is_pinned", |_s: &Obj, _a: Args<'_>| Ok(Obj::bool(false))),
                 method!("fill_", fill),
                 method!("copy_", copy),

@@ -294,17 +294,59 @@ def get_allocator_backend():
 
 
 class MemPool:
-    """A pool of blocks for :func:`use_mem_pool`, which this build does not have."""
+    """A pool of blocks of its own for :func:`use_mem_pool`. Its memory goes back to the driver when the pool and
+    its tensors are gone.
 
-    def __init__(self, *args, **kwargs):
+    Args:
+        allocator: Where segments come from; only the driver is supported.
+    """
+
+    _last = 0
+
+    def __init__(self, allocator=None, use_on_oom=False, no_split=False, **kwargs):
+        from corten import cuda
+
         _lazy_init()
-        raise NotImplementedError("pools of the caching allocator are not supported by this build")
+        if allocator is not None or use_on_oom or no_split or kwargs:
+            raise NotImplementedError("MemPool: only pools of the driver's memory without options are supported")
+        MemPool._last += 1
+        self._id, self._device = (0, MemPool._last), cuda.current_device()
+        _allocator("_cuda_retainPool")(self._device, self._id)
+
+    @property
+    def id(self):
+        """The name of the pool, which the segments of a snapshot have."""
+        return self._id
+
+    @property
+    def device(self):
+        """The index of the GPU that was the current one when the pool was made."""
+        return self._device
+
+    def use_count(self):
+        """How many use the pool, the object itself included."""
+        return _allocator("_cuda_poolUseCount")(self._device, self._id)
+
+    def snapshot(self, include_traces=True):
+        """The segments of the pool and their blocks."""
+        return memory_snapshot(self._id)
+
+    def __del__(self):
+        if hasattr(self, "_id") and _C is not None:
+            _allocator("_cuda_releasePool")(self._device, self._id)
 
 
+@contextlib.contextmanager
 def use_mem_pool(pool, device=None):
-    """Allocates from a pool."""
-    _lazy_init()
-    raise NotImplementedError("pools of the caching allocator are not supported by this build")
+    """The allocations of this thread on a GPU come from a pool in a ``with`` block."""
+    index = _started(device)
+    begin = _allocator("_cuda_beginAllocateCurrentThreadToPool")
+    begin(index, pool.id)
+    try:
+        yield
+    finally:
+        _C._cuda_endAllocateToPool(index, pool.id)
+        _C._cuda_releasePool(index, pool.id)
 
 
 class CUDAPluggableAllocator:

@@ -12,7 +12,7 @@ mod system;
 mod vectors;
 
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub(crate) use cpu::out_of_memory;
 pub use cpu::{ALIGNMENT, CpuAllocator, Fill, empty_cache, set_cache_limit, set_fill};
@@ -25,7 +25,7 @@ pub use vectors::{
     try_with_capacity, unwinding,
 };
 
-use crate::{DataPtr, Deleter, Device, DeviceType, Error, Result, err};
+use crate::{DataPtr, Deleter, Device, DeviceType, Error, Result, Storage, bail, err};
 
 /// A source of memory for one device type.
 ///
@@ -133,6 +133,26 @@ fn not_set(device_type: DeviceType) -> Error {
             NoDevice,
             "PyTorch is not linked with support for {device_type} devices: this build computes on the CPU"
         ),
+    }
+}
+
+/// What allocates pinned host memory, of the back end of a device that copies from it.
+static PINNED: OnceLock<fn(usize) -> Result<Storage>> = OnceLock::new();
+
+/// Says who allocates pinned host memory.
+pub fn set_pinned_allocator(allocate: fn(usize) -> Result<Storage>) {
+    // The first one stays: there is one back end.
+    let _ = PINNED.set(allocate);
+}
+
+/// Pinned host memory, arbitrary contents.
+///
+/// # Errors
+/// `Runtime` where no back end has any; those of the back end.
+pub fn pinned_storage(nbytes: usize) -> Result<Storage> {
+    match PINNED.get() {
+        Some(allocate) => allocate(nbytes),
+        None => bail!(Runtime, "Need to provide pin_memory allocator to use pin memory."),
     }
 }
 

@@ -7,6 +7,7 @@ mod devices;
 mod events;
 pub(crate) mod exchange;
 mod libraries;
+pub(crate) mod memory;
 mod streams;
 
 use crate::py::errors::value_error;
@@ -16,6 +17,7 @@ use crate::py::{Obj, Py, ffi};
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = devices::functions();
     rows.extend(streams::functions());
+    rows.extend(memory::functions());
     rows
 }
 

@@ -183,7 +183,7 @@ fn type_(object: &Obj, args: Args<'_>) -> Py<Obj> {
 }
 
 /// `torch.FloatTensor`, the name of the class that a tensor had before there was one class.
-fn legacy_name(tensor: &Tensor) -> String {
+pub(crate) fn legacy_name(tensor: &Tensor) -> String {
     let place = match tensor.device().device_type {
         DeviceType::Cuda => "cuda.",
         _ => "",

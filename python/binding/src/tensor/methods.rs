@@ -9,6 +9,7 @@ use crate::py::errors::{runtime_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::{autograd, dlpack, numpy, types};
 use corten_core::{DeviceType, MemoryFormat};
+use corten_ops::Tensor;
 
 /// The rows of the class's method table that are written by hand.
 pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
@@ -103,7 +104,9 @@ fn memory_rows() -> Vec<ffi::PyMethodDef> {
             no_args("item", args)?;
             Obj::scalar(item(this(object))?)
         }),
-        overridable!("is_pinned", |_object: &Obj, _args: Args<'_>| Ok(Obj::bool(false))),
+        overridable!("is_pinned", |object: &Obj, _args: Args<'_>| Ok(Obj::bool(is_pinned(this(
+            object
+        ))))),
         overridable!("is_same_size", |object: &Obj, args: Args<'_>| {
             let bound = parser!("is_same_size(Tensor other)").parse(None, args)?;
             Ok(Obj::bool(this(object).sizes() == bound.tensor(0)?.sizes()))
@@ -291,4 +294,15 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             Ok(Obj::bool(a.is_same(b.base())))
         }),
     ]
+}
+
+/// Whether the memory is pinned; without a back end for GPUs there is none that is.
+fn is_pinned(tensor: &Tensor) -> bool {
+    #[cfg(feature = "cuda")]
+    return crate::cuda::memory::is_pinned(tensor);
+    #[cfg(not(feature = "cuda"))]
+    {
+        let _ = tensor;
+        false
+    }
 }

@@ -4,15 +4,23 @@ use super::options;
 use super::uninitialized::settled;
 use crate::Tensor;
 use crate::iter::preserved_strides;
-use corten_core::{DType, Device, Layout, MemoryFormat, Result, TensorBase, TensorOptions, ensure};
+use corten_core::{
+    DType, Device, KeySet, Layout, MemoryFormat, Result, TensorBase, TensorOptions, ensure,
+};
 
-fn check_pinned(options: &TensorOptions) -> Result<()> {
-    ensure!(
-        !options.pinned_memory_or_default(),
-        Runtime,
-        "Need to provide pin_memory allocator to use pin memory."
-    );
-    Ok(())
+/// The tensor itself; where pinned memory is asked for, one with its geometry there.
+fn placed(made: Result<TensorBase>, options: &TensorOptions) -> Result<Tensor> {
+    let made = made?;
+    settled(if options.pinned_memory_or_default() { pinned(&made)? } else { made })
+}
+
+#[cold]
+fn pinned(made: &TensorBase) -> Result<TensorBase> {
+    ensure!(made.device().is_cpu(), Runtime, "Only dense CPU tensors can be pinned");
+    let storage = corten_core::pinned_storage(made.storage()?.nbytes())?;
+    let keys = KeySet::for_tensor(made.device().device_type, made.layout(), made.dtype());
+    let (sizes, strides) = (made.sizes(), made.strides());
+    TensorBase::new_with_storage(storage, made.dtype(), keys, &sizes, &strides, 0)
 }
 
 /// Arbitrary contents in this shape.
@@ -28,8 +36,7 @@ pub fn empty(
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     let options = options(dtype, layout, device, pin_memory).memory_format(memory_format);
-    check_pinned(&options)?;
-    settled(TensorBase::empty(size, options)?)
+    placed(TensorBase::empty(size, options), &options)
 }
 
 /// Gives an output this shape, with arbitrary contents.
@@ -58,8 +65,7 @@ pub fn empty_strided(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let options = options(dtype, layout, device, pin_memory);
-    check_pinned(&options)?;
-    settled(TensorBase::empty_strided(size, stride, options)?)
+    placed(TensorBase::empty_strided(size, stride, options), &options)
 }
 
 /// Arbitrary contents in the shape of another tensor, by default with its dtype, device and
@@ -76,13 +82,12 @@ pub fn empty_like(
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     let options = like(self_, dtype, layout, device, pin_memory);
-    check_pinned(&options)?;
     let sizes = self_.sizes();
     match memory_format.unwrap_or(MemoryFormat::Preserve) {
         MemoryFormat::Preserve => {
-            settled(TensorBase::empty_strided(&sizes, &preserved_strides(self_), options)?)
+            placed(TensorBase::empty_strided(&sizes, &preserved_strides(self_), options), &options)
         }
-        format => settled(TensorBase::empty(&sizes, options.memory_format(format))?),
+        format => placed(TensorBase::empty(&sizes, options.memory_format(format)), &options),
     }
 }
 
@@ -115,8 +120,7 @@ pub fn new_empty(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let options = like(self_, dtype, layout, device, pin_memory);
-    check_pinned(&options)?;
-    settled(TensorBase::empty(size, options)?)
+    placed(TensorBase::empty(size, options), &options)
 }
 
 /// Arbitrary contents in this shape with these strides, by default with the dtype and device of
@@ -134,6 +138,5 @@ pub fn new_empty_strided(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let options = like(self_, dtype, layout, device, pin_memory);
-    check_pinned(&options)?;
-    settled(TensorBase::empty_strided(size, stride, options)?)
+    placed(TensorBase::empty_strided(size, stride, options), &options)
 }
