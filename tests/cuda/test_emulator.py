@@ -70,11 +70,12 @@ def stderr_text():
 
 
 def setUpModule():
-    if AVAILABLE:
-        build()
+    if not AVAILABLE:
+        print(MISSING, file=sys.stderr)
+        raise unittest.SkipTest(MISSING)
+    build()
 
 
-@unittest.skipUnless(AVAILABLE, MISSING)
 class EmulatorTest(unittest.TestCase):
     def fails(self, code, call, *args, **kwargs):
         with self.assertRaises(CudaError) as caught:
@@ -651,7 +652,8 @@ class PlantedBugs(EmulatorTest):
         message = self.launch_fails(719, sim, sim.functions(text, plain=["f"]), 1, 1, sim.alloc(4), INT(0))
         self.assertIn("division by zero", message)
 
-    def test_host_access_to_device_memory(self):
+    def strict(self, body):
+        """Runs a program that has device memory `pointer`, with the checks that cost time."""
         program = f"""
 import ctypes, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
@@ -660,11 +662,38 @@ sim = Sim(strict=1)
 pointer = sim.upload("i", [7])
 assert list(sim.download("i", pointer, 1)) == [7]
 sys.stdout.write("before"), sys.stdout.flush()
-ctypes.c_int.from_address(pointer).value
-"""
+""" + body
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-        self.assertEqual((done.stdout, done.returncode), ("before", -signal.SIGSEGV))
+        self.assertEqual(done.stdout, "before")
+        return done
+
+    def test_host_access_to_device_memory(self):
+        done = self.strict("ctypes.c_int.from_address(pointer).value")
+        self.assertEqual(done.returncode, -signal.SIGSEGV)
         self.assertIn("the host accesses device memory", done.stderr)
+
+    def test_kernel_access_to_host_memory(self):
+        done = self.strict("""
+copy = sim.functions('extern "C" __global__ void copy(const int* x, int* y) { *y = *x; }', plain=["copy"])
+pinned, pageable = sim.pinned(4), (ctypes.c_int * 1000)()
+sim.launch(copy, 1, 1, ctypes.addressof(pinned), pointer)
+sim.sync()
+sim.launch(copy, 1, 1, ctypes.addressof(pageable), pointer)
+sim.sync()
+""")
+        self.assertIn("cusim: kernel copy: a parameter points to pageable memory", done.stderr)
+        self.assertIn("CudaError: cuCtxSynchronize: error 700", done.stderr)
+
+    def test_strict_use_after_free(self):
+        done = self.strict("""
+copy = sim.functions('extern "C" __global__ void copy(const int* x, int* y) { *y = *x; }', plain=["copy"])
+freed = sim.upload("i", [1])
+sim.cu.cuMemFree_v2(freed)
+sim.launch(copy, 1, 1, freed, pointer)
+sim.sync()
+""")
+        self.assertIn("cusim: kernel copy: access to address", done.stderr)
+        self.assertIn("error 700", done.stderr)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 //   CUSIM_DEVICES  number of devices (2), of which CUDA_VISIBLE_DEVICES leaves some
 //   CUSIM_MEM      bytes of each device (4 GiB)
 //   CUSIM_COMPUTE  compute capability (9.0)
-//   CUSIM_STRICT   1: the host faults when it touches device memory
+//   CUSIM_STRICT   1: the host faults when it touches device memory, a kernel when it touches freed memory, and
+//                  parameters that point to pageable host memory are refused
 //   CUSIM_FAIL     injected errors, NAME:CALL[:ERROR] with commas between: cuMemAlloc_v2:3 fails the third call
 #include <fcntl.h>
 
@@ -91,10 +92,9 @@ static void stick(Device *device, int error, const std::string &what) {  // the 
   fprintf(stderr, "cusim: %s\n", what.c_str());
   if (!device->sticky) device->sticky = error;
 }
-static void check_canaries(Device *device, const std::string &after) {
-  Memory::Access access(d.memory);
-  if (Area *a = d.memory.overrun())
-    stick(device, kIllegalAddress, after + ": write outside the " + std::to_string(a->bytes) + " bytes of an allocation");
+static void check_canaries(Device *device, const Area &a, const std::string &when) {
+  if (!Memory::intact(a))
+    stick(device, kIllegalAddress, when + ": write outside the " + std::to_string(a.bytes) + " bytes of an allocation");
 }
 CALL(cuMemGetInfo_v2, (size_t *free, size_t *total),
   Arena &arena = d.memory.arenas[current->ordinal]; *total = arena.limit; *free = arena.limit - arena.used;)
@@ -105,7 +105,8 @@ CALL(cuMemFree_v2, (char *p), TRY(prohibited())
   Area *a = d.memory.area(p);
   REQUIRE(a && a->user == p && a->kind == Area::kAllocation, 1)
   wait_for_device(d.devices[a->device].get());
-  check_canaries(current, "before cuMemFree");
+  Memory::Access access(d.memory);
+  check_canaries(current, *a, "before cuMemFree");
   d.memory.release(*a);
   return current->sticky;)
 CALL(cuMemHostAlloc, (char **p, size_t bytes, unsigned), TRY(prohibited())
@@ -385,6 +386,11 @@ CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, Function *f, int
   REQUIRE(threads > 0, 1)
   int by_shared = (228 << 10) / (shared + f->module->static_shared + 1024);
   *blocks = std::min({32, 2048 / ((threads + 31) / 32 * 32), by_shared});)
+// A mapped address that is neither on a device nor page-locked: a kernel on real hardware could not read it.
+static bool points_to_pageable(void *p) {
+  bool plausible = (u64)p >> 40 && (u64)p >> 47 == 0 && !d.memory.arena(p) && !d.memory.is_pinned(p);
+  return plausible && !msync((void *)((u64)p & -kPage), 1, MS_ASYNC);
+}
 CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                       unsigned shared, void *stream, void **params, void **extra), LIVE(f) STREAM(s, stream)
   REQUIRE(f->module->device == s->device, 400)
@@ -395,6 +401,9 @@ CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
   for (const u64 *size = f->symbol->sizes; *size; size++) {
     char *value = (char *)params[values.size()];
     values.emplace_back(value, value + *size);
+    for (size_t at = 0; d.memory.strict && at + sizeof(void *) <= *size; at += sizeof(void *))
+      if (points_to_pageable(*(void **)(value + at)))
+        stick(s->device, kIllegalAddress, std::string("kernel ") + f->symbol->name + ": a parameter points to pageable memory");
   }
   return enqueue(s, [=, values = std::move(values)] {
     if (s->device->sticky) return;
@@ -404,7 +413,7 @@ CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
     Launch launch = {f->symbol, m->builtins, m->library, m->static_shared, shared, {gx, gy, gz}, {bx, by, bz}, pointers.data()};
     std::string kernel = std::string("kernel ") + f->symbol->name;
     if (int error = d.runner.run(launch)) stick(s->device, error, kernel + ": " + d.runner.error);
-    check_canaries(s->device, kernel);
+    for (auto &[_, area] : d.memory.areas) check_canaries(s->device, area, kernel);
   });)
 
 // ---- Errors

@@ -7,7 +7,7 @@
 #include "engine.hpp"
 
 namespace cusim {
-constexpr size_t kGuard = 512, kAddresses = 1ull << 37;
+constexpr size_t kGuard = 512, kChecked = 256, kAddresses = 1ull << 37;
 inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 struct Area {  // accessible device memory: an allocation, a mapping of a handle, or another process's memory
@@ -115,15 +115,11 @@ struct Memory {
     arenas[a.device].give(a.base, a.span + kPage);
     areas.erase(a.user);
   }
-  Area *overrun() {  // the allocation around which something was overwritten, if any
+  static bool intact(const Area &a) {
     static const std::string canary(kGuard, (char)kCanary);
-    for (auto &[_, a] : areas) {
-      char *end = a.user + a.bytes;
-      bool intact = a.kind != Area::kAllocation || (!memcmp(a.base, canary.data(), kGuard) &&
-                    !memcmp(end, canary.data(), std::min<size_t>(kGuard, a.base + a.span - end)));
-      if (!intact) return &a;
-    }
-    return nullptr;
+    char *end = a.user + a.bytes;
+    return a.kind != Area::kAllocation || (!memcmp(a.user - kChecked, canary.data(), kChecked) &&
+           !memcmp(end, canary.data(), std::min<size_t>(kChecked, a.base + a.span - end)));
   }
 };
 }  // namespace cusim
