@@ -4,8 +4,8 @@
 //   CUSIM_DEVICES  number of devices (2), of which CUDA_VISIBLE_DEVICES leaves some
 //   CUSIM_MEM      bytes of each device (4 GiB)
 //   CUSIM_COMPUTE  compute capability (9.0)
-//   CUSIM_STRICT   1: the host faults when it touches device memory, a kernel when it touches freed memory, and
-//                  parameters that point to pageable host memory are refused
+//   CUSIM_STRICT   1: the host faults when it touches device memory, and a kernel when it touches freed memory, or
+//                  pageable host memory through its parameters
 //   CUSIM_FAIL     injected errors, NAME:CALL[:ERROR] with commas between: cuMemAlloc_v2:3 fails the third call
 #include <fcntl.h>
 
@@ -386,7 +386,7 @@ CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, Function *f, int
   REQUIRE(threads > 0, 1)
   int by_shared = (228 << 10) / (shared + f->module->static_shared + 1024);
   *blocks = std::min({32, 2048 / ((threads + 31) / 32 * 32), by_shared});)
-// A mapped address that is neither on a device nor page-locked: a kernel on real hardware could not read it.
+// A mapped address that is neither on a device nor page-locked: a kernel on real hardware would fault there.
 static bool points_to_pageable(void *p) {
   bool plausible = (u64)p >> 40 && (u64)p >> 47 == 0 && !d.memory.arena(p) && !d.memory.is_pinned(p);
   return plausible && !msync((void *)((u64)p & -kPage), 1, MS_ASYNC);
@@ -401,9 +401,10 @@ CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
   for (const u64 *size = f->symbol->sizes; *size; size++) {
     char *value = (char *)params[values.size()];
     values.emplace_back(value, value + *size);
-    for (size_t at = 0; d.memory.strict && at + sizeof(void *) <= *size; at += sizeof(void *))
-      if (points_to_pageable(*(void **)(value + at)))
-        stick(s->device, kIllegalAddress, std::string("kernel ") + f->symbol->name + ": a parameter points to pageable memory");
+    for (size_t at = 0; d.memory.strict && at + sizeof(void *) <= *size; at += sizeof(void *)) {
+      void *&p = *(void **)(values.back().data() + at);
+      if (points_to_pageable(p)) p = d.memory.arenas[0].never();
+    }
   }
   return enqueue(s, [=, values = std::move(values)] {
     if (s->device->sticky) return;

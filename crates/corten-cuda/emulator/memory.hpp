@@ -7,7 +7,7 @@
 #include "engine.hpp"
 
 namespace cusim {
-constexpr size_t kGuard = 512, kChecked = 256, kAddresses = 1ull << 37;
+constexpr size_t kGuard = 512, kChecked = 256, kAddresses = 1ull << 37, kNever = 1ull << 32;
 inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 struct Area {  // accessible device memory: an allocation, a mapping of a handle, or another process's memory
@@ -27,8 +27,9 @@ struct Arena {
     if (ftruncate(file, kAddresses)) perror("cusim: ftruncate");
     base = (char *)mmap(nullptr, kAddresses, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
     if (base == MAP_FAILED) perror("cusim: mmap");
-    free[base] = kAddresses;
+    free[base] = kAddresses - kNever;
   }
+  char *never() { return base + kAddresses - kNever / 2; }  // an address around which nothing is mapped
   bool contains(const void *p) const { return (char *)p >= base && (char *)p < base + kAddresses; }
   char *take(size_t span, size_t alignment = kPage) {
     for (auto [at, bytes] : free) {
