@@ -646,6 +646,26 @@ class PlantedBugs(EmulatorTest):
             self.assertEqual(list(sim.download("i", out, 64)), [0xDDDDDDDD - 2**32] * 64)
             self.fails(1, sim.download, "i", freed, 1)
 
+    def test_misaligned_vector(self):
+        text = """extern "C" __global__ void f(float* x) { *(float2*)x = make_float2(1, 2); }"""
+        sim = Sim()
+        f, out = sim.functions(text, plain=["f"]), sim.alloc(64)
+        sim.launch(f, 1, 1, out + 8)
+        self.assertEqual(list(sim.download("f", out + 8, 2)), [1.0, 2.0])
+        self.assertIn("misaligned address", self.launch_fails(716, sim, f, 1, 1, out + 4))
+
+    def test_index_outside_a_shared_array(self):
+        text = """extern "C" __global__ void f(int* out, int n) {
+          __shared__ int s[32];
+          s[threadIdx.x] = n;
+          *out = s[n];
+        }"""
+        sim = Sim()
+        f, out = sim.functions(text, plain=["f"]), sim.alloc(64)
+        sim.launch(f, 1, 32, out, INT(31))
+        self.assertEqual(sim.download("i", out, 1)[0], 31)
+        self.assertIn("index outside an array", self.launch_fails(716, sim, f, 1, 33, out, INT(31)))
+
     def test_division_by_zero(self):
         text = """extern "C" __global__ void f(int* x, int n) { *x = 5 / n; }"""
         sim = Sim()

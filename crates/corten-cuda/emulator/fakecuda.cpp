@@ -14,11 +14,11 @@
 namespace cusim {
 // ---- Devices and contexts
 
-static const int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE};
+static const int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 static void on_fault(int signal, siginfo_t *info, void *) {
   if (Runner::faulted(signal, info->si_addr)) return;
   if (d.memory.arena(info->si_addr)) dprintf(2, "cusim: the host accesses device memory at %p\n", info->si_addr);
-  for (int i = 0; i < 3; i++) if (kFaults[i] == signal) sigaction(signal, &d.previous[i], nullptr);
+  for (int i = 0; i < 4; i++) if (kFaults[i] == signal) sigaction(signal, &d.previous[i], nullptr);
 }
 static u64 setting(const char *name, u64 otherwise) {
   const char *text = getenv(name);
@@ -50,7 +50,7 @@ API(cuInit, (unsigned)) {
   }
   struct sigaction action = {};
   action.sa_sigaction = on_fault, action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  for (int i = 0; i < 3; i++) sigaction(kFaults[i], &action, &d.previous[i]);
+  for (int i = 0; i < 4; i++) sigaction(kFaults[i], &action, &d.previous[i]);
   pthread_atfork(nullptr, nullptr, [] { d.initialized = false, d.forked = true; });
   return d.initialized = true, 0;
 }
@@ -436,6 +436,7 @@ static const ErrorText kErrors[] = {
     {704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"},
     {712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped"},
     {713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region"},
+    {716, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
     {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
