@@ -466,6 +466,17 @@ class Memory(EmulatorTest):
         sim.cu.cuMemFree_v2(first)
         sim.alloc(600_000)
 
+    def test_limited_address_space(self):
+        program = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from emulator import Sim
+sim = Sim()
+assert list(sim.download("i", sim.upload("i", [1, 2, 3]), 3)) == [1, 2, 3]
+"""
+        subprocess.run([sys.executable, "-c", program], check=True)
+
     def test_two_devices(self):
         for seed in SEEDS:
             sim = Sim(seed=seed)
