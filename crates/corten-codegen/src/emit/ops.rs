@@ -158,14 +158,7 @@ fn declaration(
     signature: &Signature,
     builtin: &Builtin,
 ) -> String {
-    let (kind, python) = match form {
-        Form::Out => ("Out", false),
-        Form::Inplace => ("Inplace", true),
-        Form::Declared if schema.outs().next().is_some() => ("Out", false),
-        Form::Declared if !schema.is_functional() => ("Inplace", true),
-        Form::Declared if schema.viewed().is_some() => ("View", true),
-        Form::Declared => ("Functional", true),
-    };
+    let (kind, python) = kind(form, schema);
     let path = match builtin {
         Builtin::None | Builtin::LeftOut => None,
         Builtin::Path(path) => Some(path.clone()),
@@ -226,6 +219,18 @@ fn declaration(
 /// What automatic casts do, as an expression.
 fn cast(cast: Option<Autocast>) -> String {
     cast.map_or("None".to_owned(), |cast| format!("Some(Autocast::{cast:?})"))
+}
+
+/// What a call does to its arguments, as a variant of `OpKind`, and whether Python has the form as a method.
+fn kind(form: Form, schema: &Schema) -> (&'static str, bool) {
+    match form {
+        Form::Out => ("Out", false),
+        Form::Inplace => ("Inplace", true),
+        Form::Declared if schema.outs().next().is_some() => ("Out", false),
+        Form::Declared if !schema.is_functional() => ("Inplace", true),
+        Form::Declared if schema.viewed().is_some() => ("View", true),
+        Form::Declared => ("Functional", true),
+    }
 }
 
 /// Where an operator's gradient comes from, as a variant of `Gradient`.

@@ -48,12 +48,10 @@ fn verdict(param: &Param, given: Given) -> Verdict {
         (_, Kind::Object | Kind::Stream | Kind::Device) => Verdict::Depends,
         (Given::None, _) => param.nullable.into(),
         (Given::Tensor, Kind::Tensor) => Verdict::Yes,
-        (Given::Tensor, kind) => match kind {
-            Kind::Scalar | Kind::Complex | Kind::Float | Kind::Int | Kind::IntList => {
-                Verdict::Depends
-            }
-            _ => Verdict::No,
-        },
+        (Given::Tensor, Kind::Scalar | Kind::Complex | Kind::Float | Kind::Int | Kind::IntList) => {
+            Verdict::Depends
+        }
+        (Given::Tensor, _) => Verdict::No,
         (Given::Int | Given::Float | Given::Bool, Kind::Tensor) => param.numbers.into(),
         (Given::Int | Given::Float | Given::Bool, Kind::Scalar | Kind::Complex | Kind::Float) => {
             Verdict::Yes
