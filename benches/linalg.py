@@ -2,7 +2,7 @@
 
     python benches/linalg.py [LINES]
 
-needs PyTorch. ``LINES`` is a file with what ``cargo run --release --package corten-linalg --example faer``
+needs PyTorch. ``LINES`` is a file with what ``cargo run --release --package corten-linalg --example solvers``
 printed: the same problems in faer. Times are medians in microseconds; an error is the largest entry of the
 residual, divided by the largest entry of the matrix and by epsilon.
 """
@@ -28,7 +28,7 @@ SECONDS, ROUNDS = 0.3, 7
 
 
 def matrix(size, dtype):
-    """The numbers of the linear congruential generator that the program for faer has too."""
+    """The numbers of the linear congruential generator that the example has too."""
     count = size * size * (2 if dtype.startswith("complex") else 1)
     state, numbers = 1, np.empty(count)
     for at in range(count):
@@ -135,8 +135,8 @@ def lines_of_faer(path):
     if path is None:
         return {}
     with open(path) as file:
-        rows = [line.split() for line in file if len(line.split()) == 5]
-    return {(name, dtype, int(size)): (float(spent), float(error)) for name, dtype, size, spent, error in rows}
+        rows = [line.split() for line in file if len(line.split()) == 7]
+    return {(name, dtype, int(size)): (float(spent), float(error)) for name, dtype, size, _, spent, _, error in rows}
 
 
 def main():

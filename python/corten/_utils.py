@@ -59,6 +59,12 @@ def short_dtype(dtype):
     return str(dtype).split(".")[-1]
 
 
+def dtypes(aliases=False):
+    """All dtypes by name, with the second names of some if asked for."""
+    named = {name: value for name, value in vars(corten._C).items() if isinstance(value, corten._C.dtype)}
+    return {name: dtype for name, dtype in named.items() if aliases or name == short_dtype(dtype)}
+
+
 def scalar_type(dtype):
     """``Float`` for ``torch.float32``: the name in messages about types of tensors."""
     return corten.empty(0, dtype=dtype).type().split(".")[-1].removesuffix("Tensor")

@@ -17,11 +17,8 @@ from . import _utils
 _user_globals = {}
 
 _DTYPES = (
-    "float64", "double", "float32", "float", "float16", "half", "bfloat16", "int64", "long",
-    "int32", "int", "int16", "short", "int8", "uint8", "uint16", "uint32", "uint64", "bool",
-    "complex32", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
-    "float8_e5m2fnuz", "float8_e8m0fnu", "per_tensor_affine", "per_tensor_symmetric",
-    "per_channel_affine", "per_channel_symmetric", "per_channel_affine_float_qparams",
+    *_utils.dtypes(aliases=True), "per_tensor_affine", "per_tensor_symmetric", "per_channel_affine",
+    "per_channel_symmetric", "per_channel_affine_float_qparams",
 )
 _REBUILDERS = (
     "_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter",

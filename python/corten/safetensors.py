@@ -16,12 +16,7 @@ from . import _atomic, _utils
 
 __all__ = ["load", "load_file", "load_model", "safe_open", "save", "save_file", "save_model"]
 
-_NAMES = {
-    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64",
-    "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8", "uint16": "U16",
-    "uint32": "U32", "uint64": "U64", "bool": "BOOL", "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2", "float8_e8m0fnu": "F8_E8M0", "complex64": "C64",
-}
+_NAMES = {name: dtype._file_name for name, dtype in _utils.dtypes().items() if dtype._file_name}
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _LARGEST_HEADER = 100_000_000
 

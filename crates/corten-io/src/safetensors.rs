@@ -24,37 +24,38 @@ fn format_error(error: &safetensors::SafeTensorError) -> Error {
     Error::new(ErrorKind::Runtime, format!("safetensors: {error}"))
 }
 
-/// Both names of each dtype that the format has.
-const DTYPES: &[(DType, Dtype)] = &[
-    (DType::Bool, Dtype::BOOL),
-    (DType::UInt8, Dtype::U8),
-    (DType::Int8, Dtype::I8),
-    (DType::Float8E5m2, Dtype::F8_E5M2),
-    (DType::Float8E4m3fn, Dtype::F8_E4M3),
-    (DType::Float8E8m0fnu, Dtype::F8_E8M0),
-    (DType::Int16, Dtype::I16),
-    (DType::UInt16, Dtype::U16),
-    (DType::Float16, Dtype::F16),
-    (DType::BFloat16, Dtype::BF16),
-    (DType::Int32, Dtype::I32),
-    (DType::UInt32, Dtype::U32),
-    (DType::Float32, Dtype::F32),
-    (DType::Complex64, Dtype::C64),
-    (DType::Float64, Dtype::F64),
-    (DType::Int64, Dtype::I64),
-    (DType::UInt64, Dtype::U64),
+/// The dtypes that the format names with [`DType::file_name`].
+const DTYPES: [Dtype; 17] = [
+    Dtype::BOOL,
+    Dtype::U8,
+    Dtype::I8,
+    Dtype::F8_E5M2,
+    Dtype::F8_E4M3,
+    Dtype::F8_E8M0,
+    Dtype::I16,
+    Dtype::U16,
+    Dtype::F16,
+    Dtype::BF16,
+    Dtype::I32,
+    Dtype::U32,
+    Dtype::F32,
+    Dtype::C64,
+    Dtype::F64,
+    Dtype::I64,
+    Dtype::U64,
 ];
 
 fn to_file_dtype(dtype: DType) -> Result<Dtype> {
-    match DTYPES.iter().find(|(own, _)| *own == dtype) {
-        Some((_, file)) => Ok(*file),
+    match DTYPES.iter().find(|file| file.to_string() == dtype.file_name()) {
+        Some(file) => Ok(*file),
         None => bail!(Type, "safetensors has no dtype for {}", dtype.name()),
     }
 }
 
 fn from_file_dtype(dtype: Dtype) -> Result<DType> {
-    match DTYPES.iter().find(|(_, file)| *file == dtype) {
-        Some((own, _)) => Ok(*own),
+    let name = dtype.to_string();
+    match DType::ALL.iter().find(|own| own.file_name() == name) {
+        Some(own) => Ok(*own),
         None => bail!(Type, "dtype {dtype:?} of a safetensors file is not supported"),
     }
 }

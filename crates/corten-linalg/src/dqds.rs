@@ -1,6 +1,17 @@
 //! Singular values of bidiagonal matrices without vectors: the differential quotient-difference iteration with
 //! shifts (dqds) of K. Fernando and B. Parlett, "Accurate singular values and differential qd algorithms",
 //! 1994, with simpler shifts than LAPACK's `dlasq1`.
+//!
+//! One thread, microseconds and errors in epsilons of this, of faer (both with its products) and of PyTorch:
+//!
+//! | numbers | rows | time | error |
+//! |---|---|---|---|
+//! | `f32` | 8 | 12, 17, 24 | – |
+//! | `f32` | 64 | 329, 816, 473 | – |
+//! | `f32` | 512 | 29662, 76781, 58975 | – |
+//! | `f64` | 8 | 12, 19, 23 | – |
+//! | `f64` | 64 | 266, 952, 315 | – |
+//! | `f64` | 512 | 38131, 111087, 88075 | – |
 
 use crate::spectral::NoConvergence;
 

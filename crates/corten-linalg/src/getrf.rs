@@ -4,6 +4,20 @@
 //!
 //! Matrices are eliminated by rows: there vectors are rows, whole ones are exchanged, and products read them in
 //! place. Only the panel of columns that is factored unblocked is kept column-major meanwhile.
+//!
+//! One thread, microseconds and errors in epsilons of this, of faer (both with its products) and of PyTorch:
+//!
+//! | numbers | rows | time | error |
+//! |---|---|---|---|
+//! | `f32` | 8 | 1.6, 2.7, 11 | 1.0, 1.5, 0.7 |
+//! | `f32` | 64 | 52, 48, 57 | 11, 11, 8.9 |
+//! | `f32` | 512 | 3556, 3678, 8662 | 84, 102, 106 |
+//! | `f64` | 8 | 1.4, 2.3, 19 | 1.0, 1.0, 1.0 |
+//! | `f64` | 64 | 65, 65, 115 | 7.0, 8.0, 10 |
+//! | `f64` | 512 | 8149, 8413, 14882 | 146, 86, 131 |
+//! | `Complex<f64>` | 8 | 1.6, 2.6, 11 | 1.5, 1.1, 1.5 |
+//! | `Complex<f64>` | 64 | 149, 101, 133 | 12, 8.9, 17 |
+//! | `Complex<f64>` | 512 | 25725, 30037, 32295 | 119, 124, 329 |
 
 use crate::blas::{
     AT_ONCE, Blas, Kernel, Product, for_each_part, for_each_part_of_columns, in_columns,

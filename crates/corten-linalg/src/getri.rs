@@ -1,4 +1,18 @@
 //! Inverses from LU factors: LAPACK's `getri`, here by two triangular solves in place.
+//!
+//! One thread, microseconds and errors in epsilons of this, of faer (both with its products) and of PyTorch:
+//!
+//! | numbers | rows | time | error |
+//! |---|---|---|---|
+//! | `f32` | 8 | 3.0, 6.0, 43 | 3.0, 6.5, 2.4 |
+//! | `f32` | 64 | 81, 114, 293 | 18, 26, 18 |
+//! | `f32` | 512 | 10784, 16820, 32173 | 554, 682, 444 |
+//! | `f64` | 8 | 2.9, 5.8, 32 | 2.7, 3.0, 2.0 |
+//! | `f64` | 64 | 118, 147, 235 | 17, 19, 26 |
+//! | `f64` | 512 | 25558, 25336, 40778 | 536, 773, 551 |
+//! | `Complex<f64>` | 8 | 4.1, 8.3, 36 | 2.8, 2.5, 3.0 |
+//! | `Complex<f64>` | 64 | 292, 576, 547 | 29, 33, 33 |
+//! | `Complex<f64>` | 512 | 87441, 78919, 112210 | 1136, 1008, 543 |
 
 use crate::blas::{Blas, for_each_part, in_columns, in_rows_mut};
 use crate::getrf::{Rows, exchange_rows_back, factor, with_copy};

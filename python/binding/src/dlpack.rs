@@ -67,30 +67,6 @@ struct Context {
     strides: Vec<i64>,
 }
 
-const DTYPES: [(DType, u8, u8); 21] = [
-    (DType::Int8, 0, 8),
-    (DType::Int16, 0, 16),
-    (DType::Int32, 0, 32),
-    (DType::Int64, 0, 64),
-    (DType::UInt8, 1, 8),
-    (DType::UInt16, 1, 16),
-    (DType::UInt32, 1, 32),
-    (DType::UInt64, 1, 64),
-    (DType::Float16, 2, 16),
-    (DType::Float32, 2, 32),
-    (DType::Float64, 2, 64),
-    (DType::BFloat16, 4, 16),
-    (DType::Complex32, 5, 32),
-    (DType::Complex64, 5, 64),
-    (DType::Complex128, 5, 128),
-    (DType::Bool, 6, 8),
-    (DType::Float8E4m3fn, 10, 8),
-    (DType::Float8E4m3fnuz, 11, 8),
-    (DType::Float8E5m2, 12, 8),
-    (DType::Float8E5m2fnuz, 13, 8),
-    (DType::Float8E8m0fnu, 14, 8),
-];
-
 fn device_code(device: Device) -> Option<DlDevice> {
     let device_type = match device.device_type {
         DeviceType::Cpu => 1,
@@ -186,7 +162,7 @@ fn check_exportable(tensor: &Tensor) -> Py<()> {
 /// A tensor as DLPack describes it, and whether it may be written.
 fn describe(tensor: &Tensor) -> Py<(DlTensor, *mut c_void, bool)> {
     let dtype = tensor.dtype();
-    let Some(&(_, code, bits)) = DTYPES.iter().find(|(known, _, _)| *known == dtype) else {
+    let (Some(code), bits) = (dtype.dlpack_code(), 8 * dtype.itemsize() as u8) else {
         return Err(buffer_error(format!("{} type is not supported by dlpack", dtype.type_name())));
     };
     let Some(device) = device_code(tensor.device()) else {
@@ -505,10 +481,11 @@ fn dtype_of(described: DlDataType) -> Py<DType> {
     if lanes != 1 {
         return Err(buffer_error(format!("lanes != 1 are not supported for dtype code {code}")));
     }
-    if let Some(&(dtype, ..)) = DTYPES.iter().find(|&&(_, c, b)| c == code && b == bits) {
+    let mut alike = DType::ALL.iter().filter(|dtype| dtype.dlpack_code() == Some(code));
+    if let Some(&dtype) = alike.clone().find(|dtype| 8 * dtype.itemsize() == usize::from(bits)) {
         return Ok(dtype);
     }
-    Err(match (DTYPES.iter().any(|&(_, c, _)| c == code), NAMES.get(usize::from(code))) {
+    Err(match (alike.next().is_some(), NAMES.get(usize::from(code))) {
         (true, Some(name)) => buffer_error(format!("Unsupported {name} bits {bits}")),
         (true, None) => buffer_error(format!("Unsupported bits {bits} of code {code}")),
         _ => buffer_error(format!("Unsupported code {code}")),

@@ -9,8 +9,6 @@ import corten
 
 __all__ = ["make_tensor"]
 
-_SHORT_FLOATS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
-
 
 def make_tensor(
     *shape, dtype, device, low=None, high=None, requires_grad=False, noncontiguous=False,
@@ -81,7 +79,7 @@ def _uniform(shape, dtype, device, low, high):
         return corten.randint(math.ceil(low), math.ceil(high), shape, device=device, dtype=dtype)
     limits = corten.finfo(dtype)
     low, high = _bounds(low, high, (-9, 9), limits.min, limits.max, floating=True)
-    short = str(dtype).split(".")[-1] in _SHORT_FLOATS
+    short = dtype.is_floating_point and dtype.itemsize == 1
     result = corten.empty(shape, device=device, dtype=corten.float32 if short else dtype)
     real = corten.view_as_real(result) if dtype.is_complex else result
     if high - low > limits.max:

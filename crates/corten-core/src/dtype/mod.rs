@@ -30,7 +30,8 @@ enum Category {
 
 macro_rules! dtypes {
     ($($(#[$doc:meta])* $variant:ident = $number:literal,
-       $name:literal, $alias:literal, $type_name:literal, $size:literal, $category:ident;)*) => {
+       $name:literal, $alias:literal, $type_name:literal, $size:literal, $category:ident,
+       $short:literal, $dlpack:expr, $file:literal;)*) => {
         /// The type of a tensor's elements. The numbers are those of the serialised format.
         #[repr(u16)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,6 +65,21 @@ macro_rules! dtypes {
                 match self { $(DType::$variant => $type_name,)* }
             }
 
+            /// The short name, as graphs are printed with.
+            pub const fn abbreviation(self) -> &'static str {
+                match self { $(DType::$variant => $short,)* }
+            }
+
+            /// The type code of DLPack, beside the number of bits.
+            pub const fn dlpack_code(self) -> Option<u8> {
+                match self { $(DType::$variant => $dlpack,)* }
+            }
+
+            /// The name in safetensors files, or "" if the format has none.
+            pub const fn file_name(self) -> &'static str {
+                match self { $(DType::$variant => $file,)* }
+            }
+
             const fn category(self) -> Category {
                 match self { $(DType::$variant => Category::$category,)* }
             }
@@ -77,53 +93,77 @@ macro_rules! dtypes {
     };
 }
 
+// Number, name, alias, name in messages, bytes, category; short name, code in DLPack, name in safetensors.
 dtypes! {
     /// Unsigned 8-bit integer.
-    UInt8 = 0, "uint8", "", "Byte", 1, Unsigned;
+    UInt8 = 0, "uint8", "", "Byte", 1, Unsigned,
+        "u8", Some(1), "U8";
     /// Signed 8-bit integer.
-    Int8 = 1, "int8", "", "Char", 1, Signed;
+    Int8 = 1, "int8", "", "Char", 1, Signed,
+        "i8", Some(0), "I8";
     /// Signed 16-bit integer.
-    Int16 = 2, "int16", "short", "Short", 2, Signed;
+    Int16 = 2, "int16", "short", "Short", 2, Signed,
+        "i16", Some(0), "I16";
     /// Signed 32-bit integer.
-    Int32 = 3, "int32", "int", "Int", 4, Signed;
+    Int32 = 3, "int32", "int", "Int", 4, Signed,
+        "i32", Some(0), "I32";
     /// Signed 64-bit integer.
-    Int64 = 4, "int64", "long", "Long", 8, Signed;
+    Int64 = 4, "int64", "long", "Long", 8, Signed,
+        "i64", Some(0), "I64";
     /// IEEE 754 binary16.
-    Float16 = 5, "float16", "half", "Half", 2, Float;
+    Float16 = 5, "float16", "half", "Half", 2, Float,
+        "f16", Some(2), "F16";
     /// IEEE 754 binary32.
-    Float32 = 6, "float32", "float", "Float", 4, Float;
+    Float32 = 6, "float32", "float", "Float", 4, Float,
+        "f32", Some(2), "F32";
     /// IEEE 754 binary64.
-    Float64 = 7, "float64", "double", "Double", 8, Float;
+    Float64 = 7, "float64", "double", "Double", 8, Float,
+        "f64", Some(2), "F64";
     /// A pair of binary16.
-    Complex32 = 8, "complex32", "chalf", "ComplexHalf", 4, Complex;
+    Complex32 = 8, "complex32", "chalf", "ComplexHalf", 4, Complex,
+        "c32", Some(5), "";
     /// A pair of binary32.
-    Complex64 = 9, "complex64", "cfloat", "ComplexFloat", 8, Complex;
+    Complex64 = 9, "complex64", "cfloat", "ComplexFloat", 8, Complex,
+        "c64", Some(5), "C64";
     /// A pair of binary64.
-    Complex128 = 10, "complex128", "cdouble", "ComplexDouble", 16, Complex;
+    Complex128 = 10, "complex128", "cdouble", "ComplexDouble", 16, Complex,
+        "c128", Some(5), "";
     /// One byte, 0 or 1.
-    Bool = 11, "bool", "", "Bool", 1, Bool;
+    Bool = 11, "bool", "", "Bool", 1, Bool,
+        "b8", Some(6), "BOOL";
     /// The upper half of binary32.
-    BFloat16 = 15, "bfloat16", "", "BFloat16", 2, Float;
+    BFloat16 = 15, "bfloat16", "", "BFloat16", 2, Float,
+        "bf16", Some(4), "BF16";
     /// 5 exponent bits, 2 mantissa bits, infinities.
-    Float8E5m2 = 23, "float8_e5m2", "", "Float8_e5m2", 1, Float8;
+    Float8E5m2 = 23, "float8_e5m2", "", "Float8_e5m2", 1, Float8,
+        "f8e5m2", Some(12), "F8_E5M2";
     /// 4 exponent bits, 3 mantissa bits, no infinity.
-    Float8E4m3fn = 24, "float8_e4m3fn", "", "Float8_e4m3fn", 1, Float8;
+    Float8E4m3fn = 24, "float8_e4m3fn", "", "Float8_e4m3fn", 1, Float8,
+        "f8e4m3fn", Some(10), "F8_E4M3";
     /// 5 exponent bits, 2 mantissa bits, no infinity, no negative zero.
-    Float8E5m2fnuz = 25, "float8_e5m2fnuz", "", "Float8_e5m2fnuz", 1, Float8;
+    Float8E5m2fnuz = 25, "float8_e5m2fnuz", "", "Float8_e5m2fnuz", 1, Float8,
+        "f8e5m2fnuz", Some(13), "";
     /// 4 exponent bits, 3 mantissa bits, no infinity, no negative zero.
-    Float8E4m3fnuz = 26, "float8_e4m3fnuz", "", "Float8_e4m3fnuz", 1, Float8;
+    Float8E4m3fnuz = 26, "float8_e4m3fnuz", "", "Float8_e4m3fnuz", 1, Float8,
+        "f8e4m3fnuz", Some(11), "";
     /// Unsigned 16-bit integer.
-    UInt16 = 27, "uint16", "", "UInt16", 2, Unsigned;
+    UInt16 = 27, "uint16", "", "UInt16", 2, Unsigned,
+        "u16", Some(1), "U16";
     /// Unsigned 32-bit integer.
-    UInt32 = 28, "uint32", "", "UInt32", 4, Unsigned;
+    UInt32 = 28, "uint32", "", "UInt32", 4, Unsigned,
+        "u32", Some(1), "U32";
     /// Unsigned 64-bit integer.
-    UInt64 = 29, "uint64", "", "UInt64", 8, Unsigned;
+    UInt64 = 29, "uint64", "", "UInt64", 8, Unsigned,
+        "u64", Some(1), "U64";
     /// 8 exponent bits and nothing else: powers of two.
-    Float8E8m0fnu = 44, "float8_e8m0fnu", "", "Float8_e8m0fnu", 1, Float8;
+    Float8E8m0fnu = 44, "float8_e8m0fnu", "", "Float8_e8m0fnu", 1, Float8,
+        "f8e8m0fnu", Some(14), "F8_E8M0";
     /// A pair of bfloat16.
-    BComplex32 = 46, "bcomplex32", "", "BComplex32", 4, Complex;
+    BComplex32 = 46, "bcomplex32", "", "BComplex32", 4, Complex,
+        "bcomplex32", None, "";
     /// No dtype yet.
-    Undefined = 47, "undefined", "", "Undefined", 0, None;
+    Undefined = 47, "undefined", "", "Undefined", 0, None,
+        "undefined", None, "";
 }
 
 impl DType {

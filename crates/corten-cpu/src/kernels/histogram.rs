@@ -183,7 +183,7 @@ fn counted(
     let points = contiguous(&op::reshape(points, &[-1, dims.max(1) as i64])?)?;
     let weight = contiguous_opt(weight)?;
     let edges: Vec<Vec<f64>> = edges.iter().map(Tensor::to_vec::<f64>).collect::<Result<_>>()?;
-    match_dtype!(points.dtype(), "histogramdd", SingleDouble, T => {
+    match_dtype!(points.dtype(), "histogramdd", Float, T => {
         let points = Reader::<T>::new(&points)?;
         let weight = weight.as_ref().map(|weight| Reader::<T>::new(weight)).transpose()?;
         let mut sums = try_vec(0f64, shape.iter().product::<i64>().max(0) as usize)?;

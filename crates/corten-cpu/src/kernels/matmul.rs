@@ -313,7 +313,7 @@ fn multiply(
     b: &Tensor,
     factors: Factors,
 ) -> Result<()> {
-    if is_shape_only(out) {
+    if is_shape_only(out) || out.numel() == 0 {
         return Ok(());
     }
     let access = acquire(out, a, b)?;

@@ -70,6 +70,10 @@ impl Border {
 
     /// Adds every element of the border to where it came from.
     fn fold(self, grad: &Tensor, self_: &Tensor, pad: &[i64]) -> Result<Tensor> {
+        let checked = self == Self::Replicate && pad.len() > 2;
+        if grad.numel() == 0 && self_.numel() == 0 && !checked {
+            return op::zeros_like(self_, None, None, None, None, None);
+        }
         self.check_sizes(self_, pad)?;
         let indices = self.indices(self_, pad)?;
         let mut folded = grad.clone();

@@ -180,7 +180,8 @@ pub fn _scaled_dot_product_attention_math(
     let (key, value) = repeated_heads(query, key, value, enable_gqa)?;
     let (q, k, v) = (wide(query)?, wide(&key)?, wide(&value)?);
     // Each side takes half of the scale, which keeps the scores in range.
-    let scale = scale.unwrap_or_else(|| 1.0 / (query.sizes()[query.dim() - 1] as f64).sqrt());
+    let width = query.size(-1)?;
+    let scale = scale.unwrap_or_else(|| 1.0 / (width as f64).sqrt());
     let root = Scalar::from(scale.abs().sqrt());
     let q = op::mul_scalar(&q, root)?;
     let k = op::mul_scalar(&k, Scalar::from(scale.abs().sqrt().copysign(scale)))?;

@@ -67,6 +67,9 @@ pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> 
              input.size({dim})={size} is not divisible by {r}"
         );
     }
+    if self_.numel() == 0 {
+        return op::clone(self_, None);
+    }
     let lead_sizes = &sizes[..lead];
     let split = [lead_sizes, &[channels, height / r, r, width / r, r]].concat();
     let n = lead as i64;

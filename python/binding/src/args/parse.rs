@@ -7,6 +7,7 @@ use super::signature::{ParamKind, Signature};
 use crate::py::call::Args;
 use crate::py::errors::type_error;
 use crate::py::{Obj, Py, Raised, ffi};
+use corten_ops::IValue;
 use smallvec::SmallVec;
 
 /// The signatures of one Python function.
@@ -31,6 +32,16 @@ impl Parser {
     /// A parser over signatures written as text.
     pub(crate) fn from_texts(texts: &[&str]) -> Self {
         Self { signatures: texts.iter().map(|text| Signature::from_text(text)).collect() }
+    }
+
+    /// PyTorch's functions, unlike its operators, read the default `Mean` of a reduction as no reduction.
+    pub(crate) fn reduce_nothing(&mut self) {
+        let params = self.signatures.iter_mut().flat_map(|signature| &mut signature.params);
+        for param in params.filter(|param| param.name == "reduction") {
+            if let IValue::Int(1) = param.default {
+                param.default = IValue::Int(0);
+            }
+        }
     }
 
     /// Binds the arguments to the first signature that accepts them.

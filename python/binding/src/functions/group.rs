@@ -21,6 +21,8 @@ pub(crate) struct Group {
     ops: Vec<&'static dyn AnyOp>,
     outs: Vec<&'static dyn AnyOp>,
     table: OnceLock<Table>,
+    /// Whether it is an operator that was asked for by its schema's name, with the schema's defaults.
+    operator: bool,
 }
 
 impl Group {
@@ -47,7 +49,7 @@ impl Group {
         ops: Vec<&'static dyn AnyOp>,
         outs: Vec<&'static dyn AnyOp>,
     ) -> Self {
-        Self { name, mode, ops, outs, table: OnceLock::new() }
+        Self { name, mode, ops, outs, table: OnceLock::new(), operator: false }
     }
 
     /// The group of one overload, called as a function.
@@ -57,12 +59,18 @@ impl Group {
         } else {
             (Vec::new(), vec![op])
         };
-        Self::new(op.def().name, Mode::Function, ops, outs)
+        Self { operator: true, ..Self::new(op.def().name, Mode::Function, ops, outs) }
     }
 
     /// The signatures, parsed on first use.
     pub(crate) fn table(&self) -> &Table {
-        self.table.get_or_init(|| build(self.name, self.mode, &self.ops, &self.outs))
+        self.table.get_or_init(|| {
+            let mut table = build(self.name, self.mode, &self.ops, &self.outs);
+            if self.mode == Mode::Function && !self.operator {
+                table.parser.reduce_nothing();
+            }
+            table
+        })
     }
 
     /// The overloads as declared.

@@ -8,8 +8,10 @@ use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 static TYPE: TypeCell = TypeCell::new();
-static OBJECTS: [AtomicPtr<ffi::PyObject>; 48] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; 48];
+/// By number; `Undefined` has the last one.
+const NUMBERS: usize = DType::Undefined as usize + 1;
+static OBJECTS: [AtomicPtr<ffi::PyObject>; NUMBERS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; NUMBERS];
 
 struct PyDType(DType);
 
@@ -30,7 +32,8 @@ impl Class for PyDType {
                 getter!("is_complex", |s: &Obj| Ok(Obj::bool(code(s).is_complex()))),
                 getter!("is_signed", |s: &Obj| Ok(Obj::bool(code(s).is_signed()))),
                 getter!("itemsize", |s: &Obj| Obj::int(code(s).itemsize() as i64)),
-                getter!("abbr", |s: &Obj| Obj::str_from(abbreviation(code(s)))),
+                getter!("_file_name", |s: &Obj| Obj::str_from(code(s).file_name())),
+                getter!("abbr", |s: &Obj| Obj::str_from(code(s).abbreviation())),
             ])
             .methods([
                 method!("__reduce__", |s: &Obj, _args: Args<'_>| Obj::str_from(code(s).name())),
@@ -57,34 +60,6 @@ fn to_complex(this: &Obj, _args: Args<'_>) -> Py<Obj> {
         )));
     }
     Ok(object(complex))
-}
-
-/// The short names that PyTorch's graph printer uses.
-fn abbreviation(dtype: DType) -> &'static str {
-    match dtype {
-        DType::UInt8 => "u8",
-        DType::Int8 => "i8",
-        DType::Int16 => "i16",
-        DType::Int32 => "i32",
-        DType::Int64 => "i64",
-        DType::Float16 => "f16",
-        DType::Float32 => "f32",
-        DType::Float64 => "f64",
-        DType::Complex32 => "c32",
-        DType::Complex64 => "c64",
-        DType::Complex128 => "c128",
-        DType::Bool => "b8",
-        DType::BFloat16 => "bf16",
-        DType::UInt16 => "u16",
-        DType::UInt32 => "u32",
-        DType::UInt64 => "u64",
-        DType::Float8E5m2 => "f8e5m2",
-        DType::Float8E4m3fn => "f8e4m3fn",
-        DType::Float8E5m2fnuz => "f8e5m2fnuz",
-        DType::Float8E4m3fnuz => "f8e4m3fnuz",
-        DType::Float8E8m0fnu => "f8e8m0fnu",
-        other => other.name(),
-    }
 }
 
 /// Makes the type and one object per dtype, under its names, in the module.

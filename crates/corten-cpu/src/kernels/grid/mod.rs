@@ -271,7 +271,7 @@ fn result_sizes(input: &Tensor, grid: &Tensor) -> Vec<i64> {
 fn forward(input: &Tensor, grid: &Tensor, settings: Settings, name: &str) -> Result<Tensor> {
     corten_ops::composite::grid::check(input, grid)?;
     let out = empty(&result_sizes(input, grid), input)?;
-    if is_shape_only(&out) {
+    if is_shape_only(&out) || out.numel() == 0 {
         return Ok(out);
     }
     match_dtype!(input.dtype(), name, Float, T => fill_values::<T>(&out, input, grid, settings))?;
@@ -372,7 +372,8 @@ fn backward(
     );
     let wanted = [0, 1].map(|i| mask.get(i).copied().unwrap_or(true));
     let (to_input, to_grid) = (empty(&input.sizes(), input)?, empty(&grid.sizes(), grid)?);
-    if !is_shape_only(&to_input) {
+    let nothing = to_input.numel() == 0 && to_grid.numel() == 0;
+    if !is_shape_only(&to_input) && !nothing {
         let tensors =
             [&to_input, &to_grid, &contiguous(input)?, &contiguous(grid)?, &contiguous(grad)?];
         match_dtype!(input.dtype(), name, Float, T => fill_gradients::<T>(tensors, settings, wanted))?;

@@ -107,7 +107,7 @@ fn spread(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Tenso
     let sizes = self_.sizes();
     let lead = sizes.len() - output_size.len();
     let out = empty(&[&sizes[..lead], output_size].concat(), self_)?;
-    if is_shape_only(&out) {
+    if is_shape_only(&out) || out.numel() == 0 {
         return Ok(out);
     }
     let (dense, places) = (contiguous(self_)?, contiguous(indices)?);

@@ -161,7 +161,7 @@ pub fn unique_consecutive(
     dim: Option<i64>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     match dim {
-        Some(dim) => unique_dim_consecutive(self_, dim, return_inverse, return_counts),
+        Some(dim) => slices(self_, dim, false, (true, true)),
         None => runs_of_elements(self_, return_inverse, return_counts),
     }
 }
@@ -233,17 +233,17 @@ pub fn unique_dim(
     slices(self_, dim, true, (true, true))
 }
 
-/// `unique_dim_consecutive`.
+/// `unique_dim_consecutive`: inverse and counts whether asked for or not.
 ///
 /// # Errors
 /// As for [`unique_dim`].
 pub fn unique_dim_consecutive(
     self_: &Tensor,
     dim: i64,
-    return_inverse: bool,
-    return_counts: bool,
+    _return_inverse: bool,
+    _return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    slices(self_, dim, false, (return_inverse, return_counts))
+    slices(self_, dim, false, (true, true))
 }
 
 fn slices(

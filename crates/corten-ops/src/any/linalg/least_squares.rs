@@ -285,13 +285,13 @@ pub(crate) fn tolerances(
     }
     let (dtype, device) = (Some(a.dtype().to_real()), Some(a.device()));
     let number = |value: f64| op::full(&[], Scalar::Float(value), dtype, None, device, None);
-    let default = epsilon(a.dtype())? * a.size(-2)?.max(a.size(-1)?) as f64;
+    let default = || Ok(epsilon(a.dtype())? * a.size(-2)?.max(a.size(-1)?) as f64);
     let rtol = match (rtol, atol) {
         (Some(rtol), _) => rtol.clone(),
-        (None, None) => number(default)?,
+        (None, None) => number(default()?)?,
         (None, Some(atol)) => {
             let given = op::gt_scalar(atol, Scalar::Int(0))?;
-            op::where_self(&given, &number(0.0)?, &number(default)?)?
+            op::where_self(&given, &number(0.0)?, &number(default()?)?)?
         }
     };
     let atol = match atol {
