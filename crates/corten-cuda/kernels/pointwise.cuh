@@ -139,5 +139,32 @@ CT_OPERATOR(TrueQuotient, x[0] / x[1])
 CT_OPERATOR(FloorQuotient, floor_divide(x[0], x[1]))
 CT_OPERATOR(TruncQuotient, trunc_divide(x[0], x[1]))
 CT_OPERATOR(Logit, log(x[0] / (lit<E>(1.0) - x[0])))
+/// Between two numbers that are checked in this order, whichever is larger.
+template <class E> CT_FN E limited(E x, E low, E high) { return lt(x, low) ? low : gt(x, high) ? high : x; }
+CT_OPERATOR(LogitClamped, log(limited(x[0], s[0], s[1]) / (lit<E>(1.0) - limited(x[0], s[0], s[1]))))
+CT_OPERATOR(Limited, limited(x[0], s[0], s[1]))
+CT_OPERATOR(Identity, x[0])
+CT_OPERATOR(NanToNum, (is_nan(x[0]) ? s[0] : eq(x[0], lit<E>(CT_INFINITY)) ? s[1]
+                       : eq(x[0], lit<E>(-CT_INFINITY)) ? s[2] : x[0]))
+
+// Activation functions. GELU is x Φ(x); with tanh after Hendrycks and Gimpel (2016).
+
+template <class E> CT_FN E gelu_inner(E x) {
+    return lit<E>(0.79788456080286535588) * (x + lit<E>(0.044715) * x * x * x);
+}
+template <class E> CT_FN E gelu_slope(E x) {
+    E half = lit<E>(0.5), one = lit<E>(1.0), t = tanh(gelu_inner(x));
+    E slope = lit<E>(0.79788456080286535588) * (one + lit<E>(3 * 0.044715) * x * x);
+    return half * (one + t) + half * x * (one - t * t) * slope;
+}
+CT_OPERATOR(Gelu, x[0] * normal_cdf(x[0]))
+CT_OPERATOR(GeluTanh, (lit<E>(0.5) * x[0] * (lit<E>(1.0) + tanh(gelu_inner(x[0])))))
+CT_OPERATOR(GeluBackward, x[0] * (normal_cdf(x[1]) + x[1] * exp(x[1] * x[1] * lit<E>(-0.5)) * lit<E>(0.39894228040143267794)))
+CT_OPERATOR(GeluTanhBackward, x[0] * gelu_slope(x[1]))
+CT_OPERATOR(Softshrink, (gt(x[0], s[0]) ? x[0] - s[0] : lt(x[0], -s[0]) ? x[0] + s[0] : x[0] * lit<E>(0.0)))
+CT_OPERATOR(LogSigmoid, (min(x[0], lit<E>(0.0)) - log1p(exp(-abs(x[0])))))
+CT_OPERATOR(LogSigmoidBackward, (x[0] / (lit<E>(1.0) + exp(x[1]))))
+CT_OPERATOR(PreluToSelf, (gt(x[1], lit<E>(0.0)) ? x[0] : x[2] * x[0]))
+CT_OPERATOR(PreluToWeight, (gt(x[1], lit<E>(0.0)) ? lit<E>(0.0) : x[1] * x[0]))
 
 }  // namespace ct

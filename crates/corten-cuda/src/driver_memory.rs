@@ -1,6 +1,8 @@
 //! The driver as what the caching allocators allocate from.
 
-use crate::caching::{DeviceMemory, RawError, RawHostMem, RawMem, RawStreams, StreamId, VirtualMemory};
+use crate::caching::{
+    DeviceMemory, RawError, RawHostMem, RawMem, RawStreams, StreamId, VirtualMemory,
+};
 use crate::device::{DeviceGuard, MOST_DEVICES, bound, gpu, mem_get_info};
 use crate::driver::{
     AccessDescription, AllocationProperties, DeviceAddress, Driver, Handle, driver, error,
@@ -35,7 +37,8 @@ pub(crate) fn count_capture(device: i8, begins: bool) {
 const DISABLE_TIMING: u32 = 2;
 
 /// Events without times that wait for their next use, per device.
-static EVENTS: [Mutex<Vec<Handle>>; MOST_DEVICES] = [const { Mutex::new(Vec::new()) }; MOST_DEVICES];
+static EVENTS: [Mutex<Vec<Handle>>; MOST_DEVICES] =
+    [const { Mutex::new(Vec::new()) }; MOST_DEVICES];
 
 /// A recorded event, which goes back to the pool of its device.
 pub struct PooledEvent {
@@ -138,8 +141,7 @@ impl VirtualMemory for DriverMemory {
         let driver = on(device)?;
         let mut address = 0;
         // SAFETY: the driver writes one address.
-        let status =
-            unsafe { (driver.cuMemAddressReserve)(&mut address, bytes as usize, 0, 0, 0) };
+        let status = unsafe { (driver.cuMemAddressReserve)(&mut address, bytes as usize, 0, 0, 0) };
         checked(driver, status)?;
         Ok(address)
     }

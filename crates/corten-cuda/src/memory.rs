@@ -129,7 +129,11 @@ pub(crate) fn use_pinned(address: *const u8, stream: Stream) -> bool {
 /// # Errors
 /// `Runtime` for a tensor of another device.
 pub fn record_stream(tensor: &corten_ops::Tensor, stream: Stream) -> Result<()> {
-    ensure!(tensor.device().is_cuda(), Runtime, "record_stream: the tensor is not on a CUDA device");
+    ensure!(
+        tensor.device().is_cuda(),
+        Runtime,
+        "record_stream: the tensor is not on a CUDA device"
+    );
     let data = tensor.storage()?.data_ptr();
     if data.is_null() {
         return Ok(());

@@ -85,10 +85,7 @@ pub(crate) fn run(
     iter: &mut TensorIterator,
     scalars: &[Scalar],
 ) -> Result<()> {
-    let dtype = match iter.common_dtype() {
-        DType::Undefined => iter.input_dtype(),
-        common => common,
-    };
+    let dtype = iter.compute_dtype();
     if !expression.domain.contains(dtype) {
         return Err(not_implemented_for(expression.name, dtype));
     }

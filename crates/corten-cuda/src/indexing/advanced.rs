@@ -57,7 +57,11 @@ pub(crate) fn index_plan(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<I
     );
     expanded.resize(self_.dim(), None);
     let which: Vec<usize> = (0..expanded.len()).filter(|&dim| expanded[dim].is_some()).collect();
-    ensure!(which.len() <= MAX_INDICES, Runtime, "CUDA indexing takes at most {MAX_INDICES} indices");
+    ensure!(
+        which.len() <= MAX_INDICES,
+        Runtime,
+        "CUDA indexing takes at most {MAX_INDICES} indices"
+    );
     let given: Vec<Tensor> = expanded.into_iter().flatten().collect();
     let together = broadcast(&given)?;
     let index_shape = together.first().map_or_else(Dims::new, |index| index.sizes());
@@ -203,8 +207,11 @@ fn run(
     for (i, place) in at.iter_mut().enumerate().take(wanted.len()) {
         *place = held.at(i);
     }
-    let mut indexed =
-        Indexed { count: plan.indexed.len() as u32, size: [1; MAX_INDICES], step: [0; MAX_INDICES] };
+    let mut indexed = Indexed {
+        count: plan.indexed.len() as u32,
+        size: [1; MAX_INDICES],
+        step: [0; MAX_INDICES],
+    };
     for (k, (size, step)) in plan.indexed.iter().enumerate() {
         (indexed.size[k], indexed.step[k]) = (*size, *step);
     }

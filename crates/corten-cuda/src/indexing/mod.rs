@@ -86,7 +86,8 @@ pub(crate) fn gather_into(out: &Tensor, self_: &Tensor, dim: usize, index: &Tens
     let (own, mut step) = strides_beside(self_, dim);
     let walk = Walk::new(&index.sizes(), vec![byte_strides(out), own, byte_strides(index)]);
     let mut geometry = walk.geometry()?;
-    let held = Operands::hold(&[(out, Access::Write), (self_, Access::Read), (index, Access::Read)])?;
+    let held =
+        Operands::hold(&[(out, Access::Write), (self_, Access::Read), (index, Access::Read)])?;
     let mut at = [held.at(0), held.at(1), held.at(2)];
     let (mut n, mut size) = (index.numel() as u32, self_.sizes().get(dim).copied().unwrap_or(1));
     let stream = Stream::current(out.device().index);

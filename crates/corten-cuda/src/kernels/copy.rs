@@ -53,12 +53,7 @@ fn copy_within(iter: &mut TensorIterator) -> Result<()> {
 
 /// A transfer of bytes that lie side by side on both ends. Transfers from and to pageable memory end
 /// before the call does; those of pinned memory may go on behind it if the caller does not wait.
-fn transfer(
-    iter: &mut TensorIterator,
-    to: Device,
-    from: Device,
-    non_blocking: bool,
-) -> Result<()> {
+fn transfer(iter: &mut TensorIterator, to: Device, from: Device, non_blocking: bool) -> Result<()> {
     let bytes = iter.numel() as usize * iter.dtype(0).itemsize();
     let at = iter.pointers()?;
     let (target, source) = (at[0], at[1]);

@@ -47,7 +47,10 @@ pub fn embedding_dense_backward(
         let ones = op::ones_like(&rows, Some(DType::Float32), None, None, None, None)?;
         scatter_into(&counts, 0, &rows, &ones, &Scattered::by(Combine::Add))?;
         let own = op::unsqueeze(&op::index_select(&counts, 0, &rows)?, 1)?;
-        gradients = op::div_tensor(&gradients, &op::to_dtype(&own, gradients.dtype(), false, false, None)?)?;
+        gradients = op::div_tensor(
+            &gradients,
+            &op::to_dtype(&own, gradients.dtype(), false, false, None)?,
+        )?;
     }
     let scattered = Scattered { skipped: padding_idx, ..Scattered::by(Combine::Add) };
     scatter_into(&out, 0, &index, &gradients, &scattered)?;

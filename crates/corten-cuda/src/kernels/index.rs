@@ -1,8 +1,8 @@
 //! Choosing, gathering and scattering.
 
 use crate::indexing::{
-    Combine, Scattered, along, apart, fit_values, gather_into, index_into, index_on, index_plan, put_at,
-    scatter_into,
+    Combine, Scattered, along, apart, fit_values, gather_into, index_into, index_on, index_plan,
+    put_at, scatter_into,
 };
 use crate::operands::{contiguous, empty, on_meta};
 use crate::pointwise::{Expression, run_as};
@@ -11,8 +11,13 @@ use corten_core::{MemoryFormat, Result, Scalar, bail, ensure};
 use corten_ops::meta::Domain;
 use corten_ops::{Tensor, TensorIterator, op};
 
-static WHERE: Expression =
-    Expression { name: "where_cuda", operator: "Where", text: "", inputs: 3, domain: Domain::Every };
+static WHERE: Expression = Expression {
+    name: "where_cuda",
+    operator: "Where",
+    text: "",
+    inputs: 3,
+    domain: Domain::Every,
+};
 
 /// The second input where the first is true, the third elsewhere.
 ///
@@ -221,14 +226,24 @@ pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> 
 }
 
 /// `self[:, index] = value`.
-pub fn index_fill_scalar_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+pub fn index_fill_scalar_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+) -> Result<Tensor> {
     op::index_fill__int_scalar(&on_meta(self_)?, dim, &on_meta(index)?, value)?;
     let number = op::full(&[], value, Some(self_.dtype()), None, Some(self_.device()), None)?;
     slices(self_, dim, index, &number, &Scattered::by(Combine::Assign))
 }
 
 /// As [`index_fill_scalar_`], of a copy.
-pub fn index_fill_scalar(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+pub fn index_fill_scalar(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+) -> Result<Tensor> {
     index_fill_scalar_(&copied(self_)?, dim, index, value)
 }
 

@@ -182,6 +182,14 @@ impl TensorIterator {
         self.operands[self.outputs.min(self.operands.len() - 1)].dtype
     }
 
+    /// The dtype that the loop computes in: the common one, or the first input's where there is none.
+    pub fn compute_dtype(&self) -> DType {
+        match self.common_dtype {
+            DType::Undefined => self.input_dtype(),
+            common => common,
+        }
+    }
+
     /// The device that runs the loop.
     pub fn device(&self) -> Device {
         self.device

@@ -124,7 +124,7 @@ pub fn pointwise(
     if iter.ninputs() == 0 {
         bug!("{name} has no tensor argument");
     }
-    check_dtype(name, domain, iter.input_dtype(), iter.device())?;
+    check_dtype(name, domain, iter.compute_dtype(), iter.device())?;
     Ok(iter)
 }
 
