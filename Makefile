@@ -24,9 +24,10 @@ demo: $(VENV)/numpy
 ## and the Python tests on a build with debug assertions.
 test: test-rust test-loom test-python
 
-## As `make test`, with every derivative in every arrangement of memory, and threads for a minute.
+## As `make test` and `make test-general`, with every derivative in every arrangement of memory, every sample of
+## operators both with fast paths and without, and threads for a minute.
 test-full: export CORTEN_TEST_FULL = 1
-test-full: test
+test-full: test test-general
 
 # Tools that need the generator are tested apart, so that the library is built once.
 test-rust:

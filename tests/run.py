@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-FOLDERS = ["python", "semantics", "regression"]
+FOLDERS = ["python", "semantics", "regression", "cuda"]
 
 
 def files(names):

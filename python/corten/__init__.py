@@ -17,11 +17,9 @@ from corten import _C  # noqa: E402
 
 #: Functions of ``corten.functional``: operators with more freedom in their arguments.
 _FUNCTIONAL = frozenset((
-    "align_tensors", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
-    "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul", "einsum", "get_device",
-    "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_same_size",
-    "is_signed", "istft", "lu", "meshgrid", "nonzero", "norm", "split", "stft", "tensordot",
-    "unique", "unique_consecutive", "unravel_index",
+    "align_tensors", "broadcast_shapes", "get_device", "is_complex", "is_conj", "is_floating_point",
+    "is_inference", "is_neg", "is_same_size", "is_signed", "lu", "unique", "unravel_index",
+    *_C._ops_tagged("python_function"),
 ))
 
 

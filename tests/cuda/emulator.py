@@ -3,16 +3,18 @@
 import ctypes
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from array import array
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parents[2] / "crates/corten-cuda/emulator"
 CXX = os.environ.get("CXX", "g++")
-AVAILABLE = shutil.which(CXX) is not None
-MISSING = f"the CUDA emulator did not run: there is no C++ compiler named {CXX}"
+AVAILABLE = shutil.which(CXX) is not None and platform.machine() == "x86_64" and sys.platform == "linux"
+MISSING = f"the CUDA emulator did not run: it takes Linux on x86-64 and a C++ compiler, here {CXX}"
 SETTINGS = ["SEED", "DEVICES", "MEM", "STRICT", "FAIL", "COMPUTE"]
 
 

@@ -70,11 +70,12 @@ def stderr_text():
 
 
 def setUpModule():
-    if AVAILABLE:
-        build()
+    if not AVAILABLE:
+        print(MISSING, file=sys.stderr)
+        raise unittest.SkipTest(MISSING)
+    build()
 
 
-@unittest.skipUnless(AVAILABLE, MISSING)
 class EmulatorTest(unittest.TestCase):
     def fails(self, code, call, *args, **kwargs):
         with self.assertRaises(CudaError) as caught:
@@ -465,6 +466,17 @@ class Memory(EmulatorTest):
         sim.cu.cuMemFree_v2(first)
         sim.alloc(600_000)
 
+    def test_limited_address_space(self):
+        program = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from emulator import Sim
+sim = Sim()
+assert list(sim.download("i", sim.upload("i", [1, 2, 3]), 3)) == [1, 2, 3]
+"""
+        subprocess.run([sys.executable, "-c", program], check=True)
+
     def test_two_devices(self):
         for seed in SEEDS:
             sim = Sim(seed=seed)
@@ -645,13 +657,34 @@ class PlantedBugs(EmulatorTest):
             self.assertEqual(list(sim.download("i", out, 64)), [0xDDDDDDDD - 2**32] * 64)
             self.fails(1, sim.download, "i", freed, 1)
 
+    def test_misaligned_vector(self):
+        text = """extern "C" __global__ void f(float* x) { *(float2*)x = make_float2(1, 2); }"""
+        sim = Sim()
+        f, out = sim.functions(text, plain=["f"]), sim.alloc(64)
+        sim.launch(f, 1, 1, out + 8)
+        self.assertEqual(list(sim.download("f", out + 8, 2)), [1.0, 2.0])
+        self.assertIn("misaligned address", self.launch_fails(716, sim, f, 1, 1, out + 4))
+
+    def test_index_outside_a_shared_array(self):
+        text = """extern "C" __global__ void f(int* out, int n) {
+          __shared__ int s[32];
+          s[threadIdx.x] = n;
+          *out = s[n];
+        }"""
+        sim = Sim()
+        f, out = sim.functions(text, plain=["f"]), sim.alloc(64)
+        sim.launch(f, 1, 32, out, INT(31))
+        self.assertEqual(sim.download("i", out, 1)[0], 31)
+        self.assertIn("index outside an array", self.launch_fails(716, sim, f, 1, 33, out, INT(31)))
+
     def test_division_by_zero(self):
         text = """extern "C" __global__ void f(int* x, int n) { *x = 5 / n; }"""
         sim = Sim()
         message = self.launch_fails(719, sim, sim.functions(text, plain=["f"]), 1, 1, sim.alloc(4), INT(0))
         self.assertIn("division by zero", message)
 
-    def test_host_access_to_device_memory(self):
+    def strict(self, body):
+        """Runs a program that has device memory `pointer`, with the checks that cost time."""
         program = f"""
 import ctypes, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
@@ -660,11 +693,43 @@ sim = Sim(strict=1)
 pointer = sim.upload("i", [7])
 assert list(sim.download("i", pointer, 1)) == [7]
 sys.stdout.write("before"), sys.stdout.flush()
-ctypes.c_int.from_address(pointer).value
-"""
+""" + body
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-        self.assertEqual((done.stdout, done.returncode), ("before", -signal.SIGSEGV))
+        self.assertTrue(done.stdout.startswith("before"), done.stderr)
+        return done
+
+    def test_host_access_to_device_memory(self):
+        done = self.strict("ctypes.c_int.from_address(pointer).value")
+        self.assertEqual(done.returncode, -signal.SIGSEGV)
         self.assertIn("the host accesses device memory", done.stderr)
+
+    def test_kernel_access_to_host_memory(self):
+        done = self.strict("""
+copy = sim.functions('extern "C" __global__ void copy(const int* x, int* y) { *y = *x; }', plain=["copy"])
+pinned, pageable = sim.pinned(4), (ctypes.c_int * 1000)()
+sim.launch(copy, 1, 1, ctypes.addressof(pinned), pointer)
+sim.sync()
+unused = sim.functions('extern "C" __global__ void unused(const int* x, int* y) { *y = 1; }', plain=["unused"])
+sim.launch(unused, 1, 1, ctypes.addressof(pageable), pointer)
+sim.sync()
+sys.stdout.write(" and after"), sys.stdout.flush()
+sim.launch(copy, 1, 1, ctypes.addressof(pageable), pointer)
+sim.sync()
+""")
+        self.assertIn("cusim: kernel copy: access to address", done.stderr)
+        self.assertEqual(done.stdout, "before and after", done.stderr)
+        self.assertIn("CudaError: cuCtxSynchronize: error 700", done.stderr)
+
+    def test_strict_use_after_free(self):
+        done = self.strict("""
+copy = sim.functions('extern "C" __global__ void copy(const int* x, int* y) { *y = *x; }', plain=["copy"])
+freed = sim.upload("i", [1])
+sim.cu.cuMemFree_v2(freed)
+sim.launch(copy, 1, 1, freed, pointer)
+sim.sync()
+""")
+        self.assertIn("cusim: kernel copy: access to address", done.stderr)
+        self.assertIn("error 700", done.stderr)
 
 
 if __name__ == "__main__":

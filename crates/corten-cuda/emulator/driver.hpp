@@ -90,7 +90,7 @@ struct Driver {
   Random random;
   u64 marks = 0, captured = 0;
   int major = 9, minor = 0;
-  struct sigaction previous[3];
+  struct sigaction previous[4];
 };
 static Driver &d = *new Driver;  // threads may outlive static objects
 static thread_local Device *current;

@@ -15,7 +15,7 @@
 #include "abi.hpp"
 
 namespace cusim {
-constexpr int kPoisonAllocated = 0xEE, kPoisonFreed = 0xDD, kCanary = 0xC5, kIllegalAddress = 700, kLaunchFailed = 719;
+constexpr int kPoisonAllocated = 0xEE, kPoisonFreed = 0xDD, kCanary = 0xC5, kIllegalAddress = 700, kMisaligned = 716, kLaunchFailed = 719;
 constexpr size_t kPage = 4096;
 
 struct Random {  // xorshift64*
@@ -61,8 +61,9 @@ class Runner {
     if (int signal = sigsetjmp(fault_, 1)) {
       active = nullptr;
       char text[80];
-      snprintf(text, sizeof text, signal == SIGFPE ? "integer division by zero" : "access to address %p", address_);
-      return error = text, signal == SIGFPE ? kLaunchFailed : kIllegalAddress;
+      snprintf(text, sizeof text, signal == SIGFPE ? "integer division by zero" : signal == SIGILL ?
+               "misaligned address, or index outside an array" : "access to address %p", address_);
+      return error = text, signal == SIGFPE ? kLaunchFailed : signal == SIGILL ? kMisaligned : kIllegalAddress;
     }
     active = this;
     for (u64 i = 0, at = random.below(blocks); i < blocks && error.empty(); i++, at = (at + stride) % blocks) run_block(at);

@@ -4,7 +4,8 @@
 //   CUSIM_DEVICES  number of devices (2), of which CUDA_VISIBLE_DEVICES leaves some
 //   CUSIM_MEM      bytes of each device (4 GiB)
 //   CUSIM_COMPUTE  compute capability (9.0)
-//   CUSIM_STRICT   1: the host faults when it touches device memory
+//   CUSIM_STRICT   1: the host faults when it touches device memory, and a kernel when it touches freed memory, or
+//                  pageable host memory through its parameters
 //   CUSIM_FAIL     injected errors, NAME:CALL[:ERROR] with commas between: cuMemAlloc_v2:3 fails the third call
 #include <fcntl.h>
 
@@ -13,11 +14,11 @@
 namespace cusim {
 // ---- Devices and contexts
 
-static const int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE};
+static const int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 static void on_fault(int signal, siginfo_t *info, void *) {
   if (Runner::faulted(signal, info->si_addr)) return;
   if (d.memory.arena(info->si_addr)) dprintf(2, "cusim: the host accesses device memory at %p\n", info->si_addr);
-  for (int i = 0; i < 3; i++) if (kFaults[i] == signal) sigaction(signal, &d.previous[i], nullptr);
+  for (int i = 0; i < 4; i++) if (kFaults[i] == signal) sigaction(signal, &d.previous[i], nullptr);
 }
 static u64 setting(const char *name, u64 otherwise) {
   const char *text = getenv(name);
@@ -49,7 +50,7 @@ API(cuInit, (unsigned)) {
   }
   struct sigaction action = {};
   action.sa_sigaction = on_fault, action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  for (int i = 0; i < 3; i++) sigaction(kFaults[i], &action, &d.previous[i]);
+  for (int i = 0; i < 4; i++) sigaction(kFaults[i], &action, &d.previous[i]);
   pthread_atfork(nullptr, nullptr, [] { d.initialized = false, d.forked = true; });
   return d.initialized = true, 0;
 }
@@ -91,10 +92,9 @@ static void stick(Device *device, int error, const std::string &what) {  // the 
   fprintf(stderr, "cusim: %s\n", what.c_str());
   if (!device->sticky) device->sticky = error;
 }
-static void check_canaries(Device *device, const std::string &after) {
-  Memory::Access access(d.memory);
-  if (Area *a = d.memory.overrun())
-    stick(device, kIllegalAddress, after + ": write outside the " + std::to_string(a->bytes) + " bytes of an allocation");
+static void check_canaries(Device *device, const Area &a, const std::string &when) {
+  if (!Memory::intact(a))
+    stick(device, kIllegalAddress, when + ": write outside the " + std::to_string(a.bytes) + " bytes of an allocation");
 }
 CALL(cuMemGetInfo_v2, (size_t *free, size_t *total),
   Arena &arena = d.memory.arenas[current->ordinal]; *total = arena.limit; *free = arena.limit - arena.used;)
@@ -105,7 +105,8 @@ CALL(cuMemFree_v2, (char *p), TRY(prohibited())
   Area *a = d.memory.area(p);
   REQUIRE(a && a->user == p && a->kind == Area::kAllocation, 1)
   wait_for_device(d.devices[a->device].get());
-  check_canaries(current, "before cuMemFree");
+  Memory::Access access(d.memory);
+  check_canaries(current, *a, "before cuMemFree");
   d.memory.release(*a);
   return current->sticky;)
 CALL(cuMemHostAlloc, (char **p, size_t bytes, unsigned), TRY(prohibited())
@@ -385,6 +386,11 @@ CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, Function *f, int
   REQUIRE(threads > 0, 1)
   int by_shared = (228 << 10) / (shared + f->module->static_shared + 1024);
   *blocks = std::min({32, 2048 / ((threads + 31) / 32 * 32), by_shared});)
+// A mapped address that is neither on a device nor page-locked: a kernel on real hardware would fault there.
+static bool points_to_pageable(void *p) {
+  bool plausible = (u64)p >> 40 && (u64)p >> 47 == 0 && !d.memory.arena(p) && !d.memory.is_pinned(p);
+  return plausible && !msync((void *)((u64)p & -kPage), 1, MS_ASYNC);
+}
 CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                       unsigned shared, void *stream, void **params, void **extra), LIVE(f) STREAM(s, stream)
   REQUIRE(f->module->device == s->device, 400)
@@ -395,6 +401,10 @@ CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
   for (const u64 *size = f->symbol->sizes; *size; size++) {
     char *value = (char *)params[values.size()];
     values.emplace_back(value, value + *size);
+    for (size_t at = 0; d.memory.strict && at + sizeof(void *) <= *size; at += sizeof(void *)) {
+      void *&p = *(void **)(values.back().data() + at);
+      if (points_to_pageable(p)) p = d.memory.arenas[0].never();
+    }
   }
   return enqueue(s, [=, values = std::move(values)] {
     if (s->device->sticky) return;
@@ -404,7 +414,7 @@ CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
     Launch launch = {f->symbol, m->builtins, m->library, m->static_shared, shared, {gx, gy, gz}, {bx, by, bz}, pointers.data()};
     std::string kernel = std::string("kernel ") + f->symbol->name;
     if (int error = d.runner.run(launch)) stick(s->device, error, kernel + ": " + d.runner.error);
-    check_canaries(s->device, kernel);
+    for (auto &[_, area] : d.memory.areas) check_canaries(s->device, area, kernel);
   });)
 
 // ---- Errors
@@ -426,6 +436,7 @@ static const ErrorText kErrors[] = {
     {704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"},
     {712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped"},
     {713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region"},
+    {716, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
     {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},

@@ -64,6 +64,7 @@ static bool translate(const std::vector<std::string> &options, std::string &flag
 API(int, nvrtcCompileProgram, Program *p, int count, const char *const *options) {
   std::string text = "#line 1 \"" + p->name + "\"\n" + p->text + "\n", compiler = environment("CXX", "g++");
   std::string flags = " -x c++ -w -O1 -std=c++17 -shared -fPIC -fno-math-errno -fno-gnu-unique -fno-semantic-interposition";
+  flags += " -fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error";  // SIGILL, as kFaults knows
   if (!translate({options, options + count}, flags)) return p->log = "nvrtc: error: invalid option", 5;
   flags += " " + environment("CUSIM_CXXFLAGS", "");
   for (size_t i = 0; i < p->expressions.size(); i++) text += entry(lowered(i), p->expressions[i]);

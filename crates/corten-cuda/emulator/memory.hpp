@@ -1,5 +1,6 @@
 // Device memory: a reserved range of addresses per device, backed by a file in memory that other processes can
 // map. Allocations lie between canaries on pages of their own; the page after them is inaccessible.
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <map>
@@ -7,7 +8,7 @@
 #include "engine.hpp"
 
 namespace cusim {
-constexpr size_t kGuard = 512, kAddresses = 1ull << 37;
+constexpr size_t kGuard = 512, kChecked = 256;
 inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 struct Area {  // accessible device memory: an allocation, a mapping of a handle, or another process's memory
@@ -20,16 +21,20 @@ struct Area {  // accessible device memory: an allocation, a mapping of a handle
 struct Arena {
   char *base;
   int file = memfd_create("cusim", MFD_CLOEXEC);
-  size_t limit, used = 0;
+  size_t limit, used = 0, addresses = 1ull << 37;
   std::map<char *, size_t> free;  // coalesced spans; the first that fits is taken
 
   Arena(size_t limit) : limit(limit) {
-    if (ftruncate(file, kAddresses)) perror("cusim: ftruncate");
-    base = (char *)mmap(nullptr, kAddresses, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    rlimit space;
+    getrlimit(RLIMIT_AS, &space);
+    if (space.rlim_cur != RLIM_INFINITY) addresses = std::min<size_t>(addresses, space.rlim_cur / 8 & -kPage);
+    if (ftruncate(file, addresses)) perror("cusim: ftruncate");
+    base = (char *)mmap(nullptr, addresses, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
     if (base == MAP_FAILED) perror("cusim: mmap");
-    free[base] = kAddresses;
+    free[base] = addresses / 32 * 31 & -kPage;
   }
-  bool contains(const void *p) const { return (char *)p >= base && (char *)p < base + kAddresses; }
+  char *never() { return base + addresses / 64 * 63; }  // an address around which nothing is mapped
+  bool contains(const void *p) const { return (char *)p >= base && (char *)p < base + addresses; }
   char *take(size_t span, size_t alignment = kPage) {
     for (auto [at, bytes] : free) {
       char *start = (char *)round_up((size_t)at, alignment), *end = at + bytes;
@@ -115,15 +120,11 @@ struct Memory {
     arenas[a.device].give(a.base, a.span + kPage);
     areas.erase(a.user);
   }
-  Area *overrun() {  // the allocation around which something was overwritten, if any
+  static bool intact(const Area &a) {
     static const std::string canary(kGuard, (char)kCanary);
-    for (auto &[_, a] : areas) {
-      char *end = a.user + a.bytes;
-      bool intact = a.kind != Area::kAllocation || (!memcmp(a.base, canary.data(), kGuard) &&
-                    !memcmp(end, canary.data(), std::min<size_t>(kGuard, a.base + a.span - end)));
-      if (!intact) return &a;
-    }
-    return nullptr;
+    char *end = a.user + a.bytes;
+    return a.kind != Area::kAllocation || (!memcmp(a.user - kChecked, canary.data(), kChecked) &&
+           !memcmp(end, canary.data(), std::min<size_t>(kChecked, a.base + a.span - end)));
   }
 };
 }  // namespace cusim

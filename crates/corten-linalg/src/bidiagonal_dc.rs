@@ -1,19 +1,20 @@
-//! The singular vectors of bidiagonal matrices, which are divided, solved and joined again: M. Gu and
+//! Divide and conquer for singular vectors of bidiagonal matrices, LAPACK's `bdsdc`, after M. Gu and
 //! S. Eisenstat, "A divide-and-conquer algorithm for the bidiagonal SVD", 1995.
 
 use crate::bidiagonal_qr::BidiagonalQr;
+use crate::blas::Run;
 use crate::merge::{Basis, Column, RowSupport, by_part, deflate, ordered, root_of_squares};
 use crate::parallel::{COLUMNS, alone, share};
 use crate::secular::Secular;
-use crate::tridiagonal_dc::Number;
-use crate::{NoConvergence, Parts, QR_SIZE, Run};
+use crate::spectral::{NoConvergence, Parts, QR_SIZE};
+use crate::tridiagonal_dc::Real;
 
 /// The singular values of an upper bidiagonal matrix, the largest first, and the left and right singular
 /// vectors as columns, from its diagonal and what is above that; of size one or so.
 ///
 /// # Errors
 /// Where the iteration does not converge.
-pub(crate) fn bidiagonal<T: Number>(
+pub(crate) fn bidiagonal<T: Real>(
     mut d: Vec<f64>,
     mut e: Vec<f64>,
     run: Run,
@@ -43,7 +44,7 @@ struct BidiagonalBlock<'a, T> {
     run: Run,
 }
 
-impl<T: Number> BidiagonalBlock<'_, T> {
+impl<T: Real> BidiagonalBlock<'_, T> {
     fn solve(&mut self) -> Result<(), NoConvergence> {
         let size = self.d.len();
         if size < QR_SIZE {
@@ -217,7 +218,7 @@ fn largest_first(a: &f64, b: &f64) -> std::cmp::Ordering {
 
 #[cfg(test)]
 mod tests {
-    use super::{Number, bidiagonal};
+    use super::{Real, bidiagonal};
     use crate::dqds;
     use crate::parallel::alone;
     use crate::test_matrices::{abreast, bands, farthest_from_orthogonal, powers, scattered_band};
@@ -267,7 +268,7 @@ mod tests {
         bands(n).into_iter().chain(others).collect()
     }
 
-    fn holds<T: Number>(n: usize, which: usize, (d, e): (Vec<f64>, Vec<f64>)) {
+    fn holds<T: Real>(n: usize, which: usize, (d, e): (Vec<f64>, Vec<f64>)) {
         let (s, [u, v]) = bidiagonal::<T>(d.clone(), e.clone(), alone).unwrap();
         assert!(
             (s.clone(), [u.clone(), v.clone()])

@@ -1,9 +1,9 @@
 //! Singular values and vectors of small bidiagonal matrices, by the implicit QR steps of G. Golub and
 //! W. Kahan, "Calculating the singular values and pseudo-inverse of a matrix", 1965.
 
-use crate::NoConvergence;
 use crate::dqds::SWEEPS;
 use crate::merge::{apply_givens_to_columns, root_of_squares, unit};
+use crate::spectral::NoConvergence;
 use pulp::{Arch, Simd, WithSimd};
 
 /// A matrix whose rows and columns are turned until it is a diagonal.

@@ -1,10 +1,11 @@
-//! The reduction of real matrices to bidiagonal ones by reflections from both sides, column by column.
+//! Householder bidiagonalization of real matrices, LAPACK's `gebrd`, column by column.
 
-use crate::householder::{HouseholderVectors, dot, householder_vector, subtract};
+use crate::blas::dot;
+use crate::householder::{HouseholderVectors, larfg};
 use crate::simd_columns::{
-    AlignedBuffer, AlignedColumns, COLUMN_GROUP, add, group, subtract_and_multiply,
+    AlignedBuffer, AlignedColumns, COLUMN_GROUP, add, group, subtract_and_multiply, subtract_two,
 };
-use crate::tridiagonal_dc::Number;
+use crate::tridiagonal_dc::Real;
 use pulp::{Arch, Simd, WithSimd};
 
 /// What is left of a matrix that was reduced.
@@ -23,7 +24,7 @@ pub(crate) struct Bidiagonal<T> {
 /// A column and the row that follow one another are eliminated in two passes over what is left of
 /// the matrix: G. Howell, J. Demmel, C. Fulton, S. Hammarling and K. Marmol, "Cache efficient
 /// bidiagonalization using BLAS 2.5 operators", 2008.
-pub(crate) fn to_bidiagonal<T: Number>([m, n]: [usize; 2], a: &[T]) -> Bidiagonal<T> {
+pub(crate) fn to_bidiagonal<T: Real>([m, n]: [usize; 2], a: &[T]) -> Bidiagonal<T> {
     let mut columns = AlignedColumns::zeros(m, n);
     for (j, column) in a.chunks_exact(m).enumerate() {
         columns.column(j)[..m].copy_from_slice(column);
@@ -37,7 +38,7 @@ struct Reduction<T> {
     a: AlignedColumns<T>,
 }
 
-impl<T: Number> WithSimd for Reduction<T> {
+impl<T: Real> WithSimd for Reduction<T> {
     type Output = Bidiagonal<T>;
 
     #[inline(always)]
@@ -52,13 +53,15 @@ impl<T: Number> WithSimd for Reduction<T> {
         let [mut v, mut w, mut next_w] = [(); 3].map(|()| AlignedBuffer::zeros(n + COLUMN_GROUP));
         for k in 0..n {
             let column = &mut a.column(k)[k..m];
-            subtract(column, [&u[k..], &z[k..]], [w[k], v[k]]);
-            let (factor, value) = householder_vector(column, &mut next_u[k..m]);
-            (left[k], diagonal[k]) = (factor, value.into());
+            subtract_two(column, [&u[k..], &z[k..]], [w[k], v[k]]);
+            let tau = larfg(column);
+            (left[k], diagonal[k]) = (tau, column[0].into());
+            next_u[k..m].copy_from_slice(column);
+            next_u[k] = T::of(1.0);
             let Some(next) = above.get_mut(k) else { break };
             (w[k], v[k]) = (T::ZERO, T::ZERO);
             next_u[..k].fill(T::ZERO);
-            let (one, first) = (T::of(1.0) / factor, k + 1 - (k + 1) % COLUMN_GROUP);
+            let first = k + 1 - (k + 1) % COLUMN_GROUP;
             let (line, row) = (k - k % T::LINE, &mut rows.column(k)[..n]);
             for first in (first..n).step_by(COLUMN_GROUP) {
                 let vectors = [&u[line..], &z[line..], &next_u[line..]];
@@ -69,26 +72,28 @@ impl<T: Number> WithSimd for Reduction<T> {
             }
             next_w[..=k].fill(T::ZERO);
             for j in k + 1..n {
-                next_w[j] *= one;
+                next_w[j] *= tau;
                 row[j] = a.column(j)[k] - next_w[j];
             }
             (u, next_u) = (next_u, u);
             (w, next_w) = (next_w, w);
-            let (factor, value) = householder_vector(&mut row[k + 1..], &mut v[k + 1..n]);
-            (right[k], *next) = (factor, value.into());
-            let (one, line) = (T::of(1.0) / factor, k + 1 - (k + 1) % T::LINE);
+            let tau = larfg(&mut row[k + 1..]);
+            (right[k], *next) = (tau, row[k + 1].into());
+            v[k + 1..n].copy_from_slice(&row[k + 1..]);
+            v[k + 1] = T::of(1.0);
+            let line = k + 1 - (k + 1) % T::LINE;
             z[line..].fill(T::ZERO);
             for first in (first..n).step_by(COLUMN_GROUP) {
                 add(simd, &mut z[line..], a.group(first, line), group(&v, first));
             }
             let along = dot(&w[k + 1..n], &v[k + 1..n]);
             for (z, u) in z[k + 1..m].iter_mut().zip(&u[k + 1..m]) {
-                *z = one * (*z - along * *u);
+                *z = tau * (*z - along * *u);
             }
             z[..=k].fill(T::ZERO);
         }
-        let left = HouseholderVectors { vectors: a, rows: m, first: 0, factors: left };
-        let right = HouseholderVectors { vectors: rows, rows: n, first: 1, factors: right };
+        let left = HouseholderVectors { vectors: a, rows: m, first: 0, tau: left };
+        let right = HouseholderVectors { vectors: rows, rows: n, first: 1, tau: right };
         Bidiagonal { diagonal, above, left, right }
     }
 }

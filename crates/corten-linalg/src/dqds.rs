@@ -2,7 +2,7 @@
 //! shifts (dqds) of K. Fernando and B. Parlett, "Accurate singular values and differential qd algorithms",
 //! 1994, with simpler shifts than LAPACK's `dlasq1`.
 
-use crate::NoConvergence;
+use crate::spectral::NoConvergence;
 
 /// Sweeps for every value, at most.
 pub(crate) const SWEEPS: usize = 60;

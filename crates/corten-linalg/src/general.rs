@@ -1,7 +1,7 @@
 //! Eigenvalues of general matrices by `faer`: a reduction to Hessenberg form and multishift QR iterations
 //! with aggressive early deflation (Braman, Byers and Mathias; LAPACK's `hseqr` and `trevc`).
 
-use crate::{Eigen, NoConvergence};
+use crate::spectral::{Eigen, NoConvergence};
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors, EvdError, EvdParams};
@@ -10,7 +10,7 @@ use faer::{Auto, Mat, MatMut, MatRef, Par, Spec};
 use num_complex::Complex;
 
 /// Numbers of a general matrix.
-pub(crate) trait Number: ComplexField + Copy {
+pub(crate) trait GeneralNumber: ComplexField + Copy {
     /// The eigenvalues, and the eigenvectors as `faer` stores them if there is a place for them.
     fn decompose(
         a: MatRef<'_, Self>,
@@ -27,7 +27,7 @@ pub(crate) trait Number: ComplexField + Copy {
     ) -> Vec<Complex<f64>>;
 }
 
-impl Number for f64 {
+impl GeneralNumber for f64 {
     fn decompose(
         a: MatRef<'_, Self>,
         basis: Option<MatMut<'_, Self>>,
@@ -65,7 +65,7 @@ fn is_first_of_pair(values: &[Complex<f64>], column: usize) -> bool {
     before.is_multiple_of(2)
 }
 
-impl Number for Complex<f64> {
+impl GeneralNumber for Complex<f64> {
     fn decompose(
         a: MatRef<'_, Self>,
         basis: Option<MatMut<'_, Self>>,
@@ -88,7 +88,7 @@ impl Number for Complex<f64> {
 }
 
 /// The eigenvalues of a square matrix, and the eigenvectors as columns if they are wanted.
-pub(crate) fn eigen<T: Number>(
+pub(crate) fn eigen<T: GeneralNumber>(
     n: usize,
     a: &[T],
     vectors: bool,

@@ -1,135 +1,237 @@
-//! HouseholderVectors that reduce matrices, and bases they are applied to.
+//! Householder reflectors `H = 1 - τ v vᴴ` of real and complex matrices: LAPACK's `larfg`, `larf`, `larft` and
+//! `larfb`, after R. Schreiber and C. Van Loan, "A storage-efficient WY representation for products of
+//! Householder transformations", 1989.
 
-use crate::Run;
+use crate::blas::{
+    Blas, Kernel, Operand, Product, adjoint, dot, in_columns, in_columns_mut, vectorised,
+};
+use crate::number::Number;
 use crate::parallel::{COLUMNS, share};
-use crate::simd_columns::AlignedColumns;
-use crate::tridiagonal_dc::Number;
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::householder;
-use faer::linalg::qr::no_pivoting::factor::recommended_block_size;
-use faer::{ColMut, Conj, Mat, MatMut, MatRef, Par};
-use pulp::{Arch, Simd, WithSimd};
+use crate::simd_columns::{AlignedColumns, Lanes};
+use num_complex::ComplexFloat;
+use std::ops::Range;
 
-/// Numbers of a column that are computed at once.
-const TOGETHER: usize = 8;
+/// Reflectors that are applied at once, by matrix products.
+pub(crate) const BLOCK: usize = 32;
 
-/// HouseholderVectors one after the other: each is the identity less its vector times itself, divided by its factor.
-pub(crate) struct HouseholderVectors<T> {
-    /// The vectors are in the columns and begin with a 1 that is not written there, each a row below the one
-    /// before.
-    pub vectors: AlignedColumns<T>,
-    pub rows: usize,
-    /// The row of the first vector's 1.
-    pub first: usize,
-    pub factors: Vec<T>,
+/// Below this many columns reflectors are applied one after the other.
+const FEW: usize = 8;
+
+/// `larfg`: the reflector whose adjoint takes a vector to a multiple of the first unit vector. The multiple
+/// is left in front, behind it the reflector's vector, whose first number is 1. Returns `τ`.
+#[inline(always)]
+pub(crate) fn larfg<T: Number>(x: &mut [T]) -> T {
+    let Some((head, tail)) = x.split_first_mut() else { return T::zero() };
+    let (alpha, square) = (*head, sum_of_squares(tail));
+    let total = square + alpha.square();
+    if !(square > T::small_square() && ComplexFloat::is_finite(total)) {
+        return larfg_scaled(x);
+    }
+    let norm = ComplexFloat::sqrt(total);
+    let beta = T::real(if alpha.re() >= zero::<T>() { -norm } else { norm });
+    let unit = T::one().over(alpha - beta);
+    tail.iter_mut().for_each(|value| *value = *value * unit);
+    *head = beta;
+    (beta - alpha).over(beta)
 }
 
-impl<T: Number> HouseholderVectors<T> {
-    /// Applies them, the last one first, to the columns of a basis.
-    pub(crate) fn apply(&self, basis: &mut [T], run: Run) {
-        let (rows, count) = (self.rows - self.first, self.factors.len());
-        let (numbers, stride) = (&self.vectors.numbers[..], self.vectors.stride);
-        let vectors = MatRef::from_column_major_slice_with_stride(numbers, stride, count, stride);
-        let vectors = vectors.submatrix(self.first, 0, rows, count);
-        let factors = Arch::new().dispatch(BlockReflector(self));
-        share(run, basis.chunks_mut(self.rows * COLUMNS), |columns| {
-            let width = columns.len() / self.rows;
-            let columns = MatMut::from_column_major_slice_mut(columns, self.rows, width);
-            let block = factors.nrows();
-            let stack = householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<
-                T,
-            >(rows, block, width);
-            householder::apply_block_householder_sequence_on_the_left_in_place_with_conj(
-                vectors,
-                factors.as_ref(),
-                Conj::No,
-                columns.subrows_mut(self.first, rows),
-                Par::Seq,
-                MemStack::new(&mut MemBuffer::new(stack)),
-            );
+/// [`larfg`] of a vector whose squares may leave the range, or with nothing behind its first number. It is
+/// divided by a power of two meanwhile, so that the smallest numbers lose no digit either.
+#[cold]
+#[inline(never)]
+fn larfg_scaled<T: Number>(x: &mut [T]) -> T {
+    let tail = x[1..].iter().any(|&value| value != T::zero());
+    if !tail && x[0].im() == zero::<T>() {
+        return T::zero();
+    }
+    let most = |most, value: &T| if value.size() > most { value.size() } else { most };
+    let largest = x.iter().fold(zero::<T>(), most);
+    let unit = T::real(T::power_of_two_below(largest));
+    x.iter_mut().for_each(|value| *value = value.over(unit));
+    let norm = ComplexFloat::sqrt(sum_of_squares(x));
+    let alpha = x[0];
+    let beta = T::real(if alpha.re() >= zero::<T>() { -norm } else { norm });
+    x[1..].iter_mut().for_each(|value| *value = value.over(alpha - beta));
+    x[0] = beta * unit;
+    (beta - alpha).over(beta)
+}
+
+fn zero<T: Number>() -> T::Real {
+    T::Real::default()
+}
+
+/// In partial sums, as [`dot`].
+#[inline(always)]
+fn sum_of_squares<T: Number>(x: &[T]) -> T::Real {
+    let (chunks, left) = x.as_chunks::<8>();
+    let mut sums = [zero::<T>(); 8];
+    for chunk in chunks {
+        for (sum, value) in sums.iter_mut().zip(chunk) {
+            *sum = *sum + value.square();
+        }
+    }
+    let left = left.iter().fold(zero::<T>(), |sum, value| sum + value.square());
+    sums.into_iter().fold(left, |total, sum| total + sum)
+}
+
+/// `larf`: `x = (1 - τ v vᴴ) x`, the first number of `v` taken as 1.
+#[inline(always)]
+pub(crate) fn larf<T: Number>(v: &[T], tau: T, x: &mut [T]) {
+    if tau == T::zero() {
+        return;
+    }
+    let factor = tau * (x[0] + dot(&v[1..], &x[1..]));
+    x[0] = x[0] - factor;
+    for (&v, x) in v[1..].iter().zip(&mut x[1..]) {
+        *x = *x - v * factor;
+    }
+}
+
+/// Successive reflectors `H1 H2 …`. Vector `j` is in column `j`, from row `first + j` on, where its 1 is not
+/// written.
+#[derive(Clone, Copy)]
+pub(crate) struct Reflectors<'a, T> {
+    pub columns: &'a [T],
+    /// From a column to the next.
+    pub stride: usize,
+    pub rows: usize,
+    pub first: usize,
+    pub tau: &'a [T],
+}
+
+impl<'a, T: Number> Reflectors<'a, T> {
+    fn vector(&self, j: usize) -> &'a [T] {
+        &self.columns[j * self.stride..][self.first + j..self.rows]
+    }
+
+    fn range(&self, range: Range<usize>) -> Self {
+        let columns = &self.columns[range.start * self.stride..];
+        Self { columns, first: self.first + range.start, tau: &self.tau[range], ..*self }
+    }
+
+    /// Blocks of them in the order in which their product, or its adjoint, is applied.
+    pub(crate) fn blocks(self, adjoint: bool) -> impl Iterator<Item = Self> {
+        let count = self.tau.len().div_ceil(BLOCK);
+        (0..count).map(move |step| {
+            let first = BLOCK * if adjoint { step } else { count - 1 - step };
+            self.range(first..(first + BLOCK).min(self.tau.len()))
+        })
+    }
+
+    /// Multiplies columns of `rows` numbers with the product of a block, or its adjoint, from the left.
+    pub(crate) fn apply_block(&self, blas: &dyn Blas<T>, x: &mut [T], adjoint: bool) {
+        if x.len() / self.rows < FEW || self.tau.len() < FEW {
+            vectorised(OneByOne { reflectors: self, x, adjoint });
+        } else {
+            self.larft(blas).larfb(blas, x, adjoint);
+        }
+    }
+
+    /// `larft`: the block `1 - V T Vᴴ` with an upper triangle `T`.
+    pub(crate) fn larft(&self, blas: &dyn Blas<T>) -> BlockReflector<T> {
+        let (count, height) = (self.tau.len(), self.rows - self.first);
+        let mut vectors = blas.zeros(height * count);
+        for (j, vector) in vectors.chunks_exact_mut(height).enumerate() {
+            vector[j] = T::one();
+            vector[j + 1..].copy_from_slice(&self.vector(j)[1..]);
+        }
+        let v = in_columns(&vectors, [height, count], height);
+        let mut products = blas.zeros(count * count);
+        let target = in_columns_mut(&mut products, [count, count], count);
+        blas.gemm(target, adjoint(v), v.into(), Product::Overwrite);
+        // T[..j, j] = -τ T[..j, ..j] V[.., ..j]ᴴ v.
+        let mut triangle = blas.zeros(count * count);
+        for (j, &tau) in self.tau.iter().enumerate() {
+            for row in 0..j {
+                let term = |k: usize| triangle[k * count + row] * products[j * count + k];
+                let sum = (row..j).map(term).fold(T::zero(), |sum, term| sum + term);
+                triangle[j * count + row] = -(tau * sum);
+            }
+            triangle[j * count + j] = tau;
+        }
+        BlockReflector { vectors, triangle, rows: self.rows, first: self.first, count }
+    }
+}
+
+/// A few reflectors, one after the other.
+struct OneByOne<'a, T> {
+    reflectors: &'a Reflectors<'a, T>,
+    x: &'a mut [T],
+    adjoint: bool,
+}
+
+impl<T: Number> Kernel for OneByOne<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { reflectors, x, adjoint } = self;
+        let count = reflectors.tau.len();
+        for step in 0..count {
+            let j = if adjoint { step } else { count - 1 - step };
+            let tau = reflectors.tau[j];
+            let factor = if adjoint { tau.conj() } else { tau };
+            for column in x.chunks_exact_mut(reflectors.rows) {
+                larf(reflectors.vector(j), factor, &mut column[reflectors.first + j..]);
+            }
+        }
+    }
+}
+
+/// The product `1 - V T Vᴴ` of some reflectors.
+pub(crate) struct BlockReflector<T> {
+    /// `V` from row `first` on, by columns, with its ones and zeros.
+    vectors: Vec<T>,
+    /// `T`, by columns.
+    triangle: Vec<T>,
+    rows: usize,
+    first: usize,
+    count: usize,
+}
+
+impl<T: Number> BlockReflector<T> {
+    /// `larfb`: multiplies columns of `rows` numbers with it, or its adjoint, from the left.
+    pub(crate) fn larfb(&self, blas: &dyn Blas<T>, x: &mut [T], transposed: bool) {
+        let Self { rows, first, count, .. } = *self;
+        let (height, columns) = (rows - first, x.len() / rows);
+        let v = in_columns(&self.vectors, [height, count], height);
+        let triangle = in_columns(&self.triangle, [count, count], count);
+        let triangle: Operand<'_, T> = if transposed { adjoint(triangle) } else { triangle.into() };
+        // W = Vᴴ X, then op(T) W, then X -= V W.
+        blas.with_buffer(2 * count * columns, &mut |buffer| {
+            let (w, product) = buffer.split_at_mut(count * columns);
+            let below = &mut x[first..];
+            let seen = in_columns(below, [height, columns], rows);
+            let target = in_columns_mut(w, [count, columns], count);
+            blas.gemm(target, adjoint(v), seen.into(), Product::Overwrite);
+            let target = in_columns_mut(product, [count, columns], count);
+            let w = in_columns(w, [count, columns], count);
+            blas.gemm(target, triangle, w.into(), Product::Overwrite);
+            let product = in_columns(product, [count, columns], count);
+            let target = in_columns_mut(below, [height, columns], rows);
+            blas.gemm(target, v.into(), product.into(), Product::Subtract);
         });
     }
 }
 
-/// The factors of blocks of reflections beside one another, with the products of their vectors above the
-/// diagonal.
-struct BlockReflector<'a, T>(&'a HouseholderVectors<T>);
-
-impl<T: Number> WithSimd for BlockReflector<'_, T> {
-    type Output = Mat<T>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Mat<T> {
-        let HouseholderVectors { vectors, rows, first, factors } = self.0;
-        let block = recommended_block_size::<T>(*rows, *rows);
-        let mut joined = Mat::<T>::zeros(block, factors.len());
-        for k in 0..factors.len() {
-            let (start, row, head) = (k / block * block, k % block, first + k);
-            joined[(row, k)] = factors[k];
-            let vector = &vectors.numbers[k * vectors.stride..][head + 1..*rows];
-            for before in start..k {
-                let other = &vectors.numbers[before * vectors.stride..][head..*rows];
-                joined[(before - start, k)] = other[0] + dot(&other[1..], vector);
-            }
-        }
-        joined
-    }
+/// Reflectors that reduced a matrix, and that bases are multiplied with.
+pub(crate) struct HouseholderVectors<T> {
+    /// See [`Reflectors`].
+    pub vectors: AlignedColumns<T>,
+    pub rows: usize,
+    pub first: usize,
+    pub tau: Vec<T>,
 }
 
-/// Writes to `vector` that of the householder_vector that brings a column to its first number, and what is not a 1 of
-/// it to the column. Returns what the vector's product with itself is divided by then, and the number.
-#[inline(always)]
-pub(crate) fn householder_vector<T: Number>(column: &mut [T], vector: &mut [T]) -> (T, T) {
-    let (head, tail) = column.split_at_mut(1);
-    let square = dot(tail, tail);
-    let found = if square.into() > T::SMALL_SQUARE {
-        let length: f64 = (head[0] * head[0] + square).into();
-        let length = T::of(length.sqrt().copysign(head[0].into()));
-        let first = head[0] + length;
-        head[0] = -length;
-        let unit = T::of(1.0) / first;
-        for number in &mut *tail {
-            *number *= unit;
-        }
-        T::of(0.5) * (T::of(1.0) + square * unit * unit)
-    } else {
-        householder::make_householder_in_place(&mut head[0], ColMut::from_slice_mut(tail)).tau
-    };
-    vector[0] = T::of(1.0);
-    vector[1..].copy_from_slice(tail);
-    (found, head[0])
-}
-
-/// Subtracts both vectors times their factors.
-#[inline(always)]
-pub(crate) fn subtract<T: Number>(column: &mut [T], [v, w]: [&[T]; 2], [of_v, of_w]: [T; 2]) {
-    for ((x, v), w) in column.iter_mut().zip(v).zip(w) {
-        *x = *x - *v * of_v - *w * of_w;
+impl<T: Number + Lanes> HouseholderVectors<T> {
+    /// Multiplies the columns of a basis with their product, from the left.
+    pub(crate) fn apply(&self, blas: &dyn Blas<T>, basis: &mut [T]) {
+        let Self { vectors, rows, first, tau } = self;
+        let (columns, stride) = (&vectors.numbers[..], vectors.stride);
+        let all = Reflectors { columns, stride, rows: *rows, first: *first, tau };
+        let blocks: Vec<_> = all.blocks(false).map(|block| block.larft(blas)).collect();
+        share(blas.runner(), basis.chunks_mut(rows * COLUMNS), |columns| {
+            blocks.iter().for_each(|block| block.larfb(blas, columns, false));
+        });
     }
-}
-
-/// The sum of the lanes.
-#[inline(always)]
-fn sum<T: Number>(lanes: [T; TOGETHER]) -> T {
-    let mut total = lanes[0];
-    for &lane in &lanes[1..] {
-        total += lane;
-    }
-    total
-}
-
-#[inline(always)]
-pub(crate) fn dot<T: Number>(x: &[T], y: &[T]) -> T {
-    let ((xs, x_left), (ys, y_left)) = (x.as_chunks::<TOGETHER>(), y.as_chunks::<TOGETHER>());
-    let mut sums = [T::of(0.0); TOGETHER];
-    for (x, y) in xs.iter().zip(ys) {
-        for lane in 0..TOGETHER {
-            sums[lane] += x[lane] * y[lane];
-        }
-    }
-    let mut total = sum(sums);
-    for (x, y) in x_left.iter().zip(y_left) {
-        total += *x * *y;
-    }
-    total
 }

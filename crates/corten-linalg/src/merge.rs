@@ -1,10 +1,10 @@
-//! What the divide and conquer of tridiagonal and of bidiagonal matrices have in common: bases of solved
-//! blocks that are made one.
+//! The merge step of divide and conquer with its deflation, LAPACK's `laed2` and `laed3`, for tridiagonal and for
+//! bidiagonal matrices: bases of solved blocks that are made one.
 
-use crate::Run;
+use crate::blas::Run;
+use crate::number::Number;
 use crate::parallel::{COLUMNS, share};
-use crate::simd_columns::Lanes;
-use crate::tridiagonal_dc::Number;
+use crate::tridiagonal_dc::Real;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use std::ops::Range;
@@ -88,7 +88,7 @@ pub(crate) struct Basis<'a, T> {
     columns: &'a mut [T],
 }
 
-impl<'a, T: Number> Basis<'a, T> {
+impl<'a, T: Real> Basis<'a, T> {
     pub(crate) fn new(n: usize, columns: &'a mut [T]) -> Self {
         Self { n, first: 0, columns }
     }
@@ -215,7 +215,7 @@ pub(crate) fn ordered(
 
 /// GivensRotations two columns in their plane.
 #[inline(always)]
-pub(crate) fn apply_givens_to_columns<T: Number>(
+pub(crate) fn apply_givens_to_columns<T: Real>(
     left: &mut [T],
     right: &mut [T],
     [cosine, sine]: [f64; 2],
@@ -231,7 +231,7 @@ pub(crate) fn apply_givens_to_columns<T: Number>(
 #[inline(always)]
 pub(crate) fn root_of_squares(x: f64, y: f64) -> f64 {
     let squares = x * x + y * y;
-    if squares > f64::SMALL_SQUARE { squares.sqrt() } else { x.hypot(y) }
+    if squares > f64::small_square() { squares.sqrt() } else { x.hypot(y) }
 }
 
 /// The columns of a unit matrix.

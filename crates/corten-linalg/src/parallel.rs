@@ -1,6 +1,6 @@
 //! Work that is shared out among threads.
 
-use crate::Run;
+use crate::blas::Run;
 use std::sync::{Mutex, PoisonError};
 
 /// AlignedColumns of a matrix that one thread takes at once. The same for every number of threads, so that the

@@ -1,11 +1,14 @@
-//! The eigenvalues of a diagonal matrix to which a multiple of a vector times itself is added: the roots
-//! of its secular equation, and the vector that has exactly those. Those of a diagonal of squares are
-//! the squares of the singular values of a matrix with a diagonal and one row.
+//! The secular equation, LAPACK's `laed4` and `lasd4`, after R.-C. Li, "Solving secular equations stably and
+//! efficiently", 1993.
+//!
+//! Its roots are the eigenvalues of a diagonal matrix to which a multiple of a vector times itself is added; wanted is
+//! also the vector that has exactly those. Those of a diagonal of squares are the squares of the singular values of a
+//! matrix with a diagonal and one row.
 
-use crate::Run;
+use crate::blas::Run;
 use crate::merge::Column;
 use crate::parallel::{COLUMNS, share};
-use crate::tridiagonal_dc::Number;
+use crate::tridiagonal_dc::Real;
 use pulp::{Arch, Simd, WithSimd};
 
 /// Two of the widest vectors: rows are filled up to a multiple of so many.
@@ -53,7 +56,7 @@ pub(crate) struct Roots {
 impl<const SQUARED: bool> Secular<SQUARED> {
     /// The equation of columns with ascending poles; `order` are those that belong to the rows of the
     /// eigenvectors. Neither poles nor elements are large.
-    pub(crate) fn new<T: Number>(columns: &[Column], order: &[usize], weight: f64) -> Self {
+    pub(crate) fn new<T: Real>(columns: &[Column], order: &[usize], weight: f64) -> Self {
         let count = columns.len();
         let mut squares: Vec<_> = columns.iter().map(|column| column.element.powi(2)).collect();
         let last = columns.last().map_or(0.0, |column| column.pole);
@@ -276,13 +279,13 @@ impl<const SQUARED: bool> Secular<SQUARED> {
 
 impl Roots {
     /// Writes vectors, from the one at `first` on.
-    pub(crate) fn vectors<T: Number>(&self, first: usize, to: &mut [T]) {
+    pub(crate) fn vectors<T: Real>(&self, first: usize, to: &mut [T]) {
         Arch::new().dispatch(SomeFactors { roots: self, first, corner: None, to });
     }
 
     /// Writes left singular vectors, from the one at `first` on, of the matrix with the poles on the
     /// diagonal but for the elements in the row of the pole 0, which `corner` has in the vectors.
-    pub(crate) fn left_vectors<T: Number>(&self, first: usize, corner: usize, to: &mut [T]) {
+    pub(crate) fn left_vectors<T: Real>(&self, first: usize, corner: usize, to: &mut [T]) {
         Arch::new().dispatch(SomeFactors { roots: self, first, corner: Some(corner), to });
     }
 
@@ -490,7 +493,7 @@ struct SomeFactors<'a, T> {
     to: &'a mut [T],
 }
 
-impl<T: Number> WithSimd for SomeFactors<'_, T> {
+impl<T: Real> WithSimd for SomeFactors<'_, T> {
     type Output = ();
 
     #[inline(always)]

@@ -1,5 +1,6 @@
 //! Loops over whole vectors of the processor, for real matrices that are kept in such.
 
+use crate::tridiagonal_dc::Real;
 use pulp::Simd;
 use std::ops::{Deref, DerefMut, Neg};
 
@@ -17,8 +18,6 @@ pub(crate) trait Lanes: Copy + Neg<Output = Self> {
     type Vector<S: Simd>: Copy;
 
     const ZERO: Self;
-    /// Squares below this may have lost digits.
-    const SMALL_SQUARE: f64;
     /// How many make a line.
     const LINE: usize = LINE / size_of::<Self>();
 
@@ -41,13 +40,12 @@ pub(crate) trait Lanes: Copy + Neg<Output = Self> {
 }
 
 macro_rules! lanes {
-    ($t:ty, $small:expr, $vector:ident, $vectors:ident, $vectors_mut:ident, $splat:ident, $multiply_add:ident,
+    ($t:ty, $vector:ident, $vectors:ident, $vectors_mut:ident, $splat:ident, $multiply_add:ident,
      $sum:ident) => {
         impl Lanes for $t {
             type Vector<S: Simd> = S::$vector;
 
             const ZERO: Self = 0.0;
-            const SMALL_SQUARE: f64 = $small;
 
             #[inline(always)]
             fn vectors<S: Simd>(numbers: &[Self]) -> &[Self::Vector<S>] {
@@ -82,26 +80,8 @@ macro_rules! lanes {
     };
 }
 
-lanes!(
-    f32,
-    1e-24,
-    f32s,
-    as_simd_f32s,
-    as_mut_simd_f32s,
-    splat_f32s,
-    mul_add_e_f32s,
-    reduce_sum_f32s
-);
-lanes!(
-    f64,
-    1e-280,
-    f64s,
-    as_simd_f64s,
-    as_mut_simd_f64s,
-    splat_f64s,
-    mul_add_e_f64s,
-    reduce_sum_f64s
-);
+lanes!(f32, f32s, as_simd_f32s, as_mut_simd_f32s, splat_f32s, mul_add_e_f32s, reduce_sum_f32s);
+lanes!(f64, f64s, as_simd_f64s, as_mut_simd_f64s, splat_f64s, mul_add_e_f64s, reduce_sum_f64s);
 
 /// Zeros that begin with a line.
 pub(crate) struct AlignedBuffer<T> {
@@ -273,4 +253,12 @@ pub(crate) fn add<T: Lanes, S: Simd>(
 #[inline(always)]
 pub(crate) fn group<T: Copy>(numbers: &[T], first: usize) -> [T; COLUMN_GROUP] {
     [numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3]]
+}
+
+/// Subtracts both vectors times their factors.
+#[inline(always)]
+pub(crate) fn subtract_two<T: Real>(column: &mut [T], [v, w]: [&[T]; 2], [of_v, of_w]: [T; 2]) {
+    for ((x, v), w) in column.iter_mut().zip(v).zip(w) {
+        *x = *x - *v * of_v - *w * of_w;
+    }
 }

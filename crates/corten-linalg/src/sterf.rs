@@ -1,8 +1,8 @@
 //! Eigenvalues of symmetric tridiagonal matrices without vectors: the QR iteration of K. Pal, J. Walker and
 //! W. Kahan, LAPACK's `dsterf`, which needs neither square roots nor rotations.
 
-use crate::NoConvergence;
 use crate::dqds::{NEGLIGIBLE, SWEEPS, TINY};
+use crate::spectral::NoConvergence;
 
 /// The eigenvalues of a symmetric tridiagonal matrix, the smallest first, from its diagonal and what is
 /// beside that; of size one or so.

@@ -1,5 +1,61 @@
 //! What tests are made of.
 
+use crate::blas::{Blas, Operand, Product, Run};
+use crate::parallel::alone;
+use faer::linalg::matmul::matmul_with_conj;
+use faer::traits::ComplexField;
+use faer::{Accum, Conj, MatMut, MatRef, Par};
+
+/// Products of `faer`, on one thread or on one for every part.
+pub(crate) struct TestBlas(Run);
+
+pub(crate) const ALONE: TestBlas = TestBlas(alone);
+pub(crate) const ABREAST: TestBlas = TestBlas(abreast);
+
+impl<T: ComplexField + Copy> Blas<T> for TestBlas {
+    fn gemm(&self, c: MatMut<'_, T>, a: Operand<'_, T>, b: Operand<'_, T>, product: Product) {
+        let (accumulate, factor) = match product {
+            Product::Overwrite => (Accum::Replace, T::one_impl()),
+            Product::Subtract | Product::SubtractPart => (Accum::Add, -T::one_impl()),
+        };
+        let conj = |conjugated| if conjugated { Conj::Yes } else { Conj::No };
+        let (a, conj_a, b, conj_b) = (a.matrix, conj(a.conjugated), b.matrix, conj(b.conjugated));
+        matmul_with_conj(c, accumulate, a, conj_a, b, conj_b, factor, Par::Seq);
+    }
+
+    fn copy(&self, mut to: MatMut<'_, T>, from: MatRef<'_, T>) {
+        for col in 0..from.ncols() {
+            for row in 0..from.nrows() {
+                to[(row, col)] = from[(row, col)];
+            }
+        }
+    }
+
+    fn zeros(&self, count: usize) -> Vec<T> {
+        vec![T::zero_impl(); count]
+    }
+
+    fn with_buffer(&self, count: usize, body: &mut dyn FnMut(&mut [T])) {
+        body(&mut vec![T::nan_impl(); count]);
+    }
+
+    fn alone(&self, body: &mut dyn FnMut()) {
+        body();
+    }
+
+    fn part_width(&self, columns: usize, _: usize) -> usize {
+        columns.div_ceil(3).max(1)
+    }
+
+    fn parts(&self, columns: usize, width: usize) -> usize {
+        columns.div_ceil(width).max(1)
+    }
+
+    fn runner(&self) -> Run {
+        self.0
+    }
+}
+
 /// A thread for every part.
 pub(crate) fn abreast(count: usize, part: &(dyn Fn(usize) + Sync)) {
     std::thread::scope(|scope| {

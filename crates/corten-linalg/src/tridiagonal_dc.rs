@@ -1,14 +1,17 @@
-//! The eigenvectors of symmetric tridiagonal matrices, which are divided, solved and joined again.
+//! Divide and conquer for eigenvectors of symmetric tridiagonal matrices, LAPACK's `stedc`, after M. Gu and
+//! S. Eisenstat, "A divide-and-conquer algorithm for the symmetric tridiagonal eigenproblem", 1995.
 
+use crate::blas::Run;
 use crate::dqds::SWEEPS;
 use crate::merge::{
     Basis, Column, RowSupport, apply_givens_to_columns, by_part, deflate, ordered, root_of_squares,
     unit,
 };
+use crate::number::Number;
 use crate::parallel::{COLUMNS, alone, share};
 use crate::secular::Secular;
 use crate::simd_columns::Lanes;
-use crate::{NoConvergence, QR_SIZE, Run};
+use crate::spectral::{NoConvergence, QR_SIZE};
 use faer::traits::RealField;
 use std::ops::{Add, Div, Mul, Sub};
 
@@ -16,8 +19,9 @@ use std::ops::{Add, Div, Mul, Sub};
 const TINY: f64 = 1e-140;
 
 /// The numbers of eigenvectors. What is not a product of matrices is computed in double precision.
-pub(crate) trait Number:
-    RealField
+pub(crate) trait Real:
+    Number<Real = Self>
+    + RealField
     + Lanes
     + Into<f64>
     + Add<Output = Self>
@@ -33,7 +37,7 @@ pub(crate) trait Number:
     fn of(x: f64) -> Self;
 }
 
-impl Number for f32 {
+impl Real for f32 {
     const PRECISION: f64 = f32::EPSILON as f64;
     const TOLERANCE: f64 = 1e-2 * Self::PRECISION;
 
@@ -43,7 +47,7 @@ impl Number for f32 {
     }
 }
 
-impl Number for f64 {
+impl Real for f64 {
     const PRECISION: f64 = f64::EPSILON;
     const TOLERANCE: f64 = f64::EPSILON;
 
@@ -58,7 +62,7 @@ impl Number for f64 {
 ///
 /// # Errors
 /// Where the iteration does not converge.
-pub(crate) fn tridiagonal<T: Number>(
+pub(crate) fn tridiagonal<T: Real>(
     mut d: Vec<f64>,
     mut e: Vec<f64>,
     run: Run,
@@ -82,7 +86,7 @@ struct TridiagonalBlock<'a, T> {
     run: Run,
 }
 
-impl<T: Number> TridiagonalBlock<'_, T> {
+impl<T: Real> TridiagonalBlock<'_, T> {
     fn solve(&mut self) -> Result<(), NoConvergence> {
         let size = self.d.len();
         if size < QR_SIZE {
@@ -216,11 +220,11 @@ fn turn(d: &mut [f64], e: &mut [f64], vectors: &mut [f64]) -> Result<(), NoConve
 
 #[cfg(test)]
 mod tests {
-    use super::{Number, tridiagonal};
+    use super::{Real, tridiagonal};
     use crate::parallel::alone;
     use crate::test_matrices::{bands, farthest_from_orthogonal};
 
-    fn holds<T: Number>(n: usize, which: usize, (d, e): (Vec<f64>, Vec<f64>)) {
+    fn holds<T: Real>(n: usize, which: usize, (d, e): (Vec<f64>, Vec<f64>)) {
         let (values, basis) = tridiagonal::<T>(d.clone(), e.clone(), alone).unwrap();
         let basis: Vec<f64> = basis.into_iter().map(T::into).collect();
         let largest = d.iter().chain(&e).fold(0.0_f64, |most, x| most.max(x.abs()));

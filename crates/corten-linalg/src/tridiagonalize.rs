@@ -1,11 +1,12 @@
-//! The reduction of real symmetric matrices to tridiagonal ones by reflections, column by column.
+//! Householder tridiagonalization of real symmetric matrices, LAPACK's `sytrd`, column by column.
 
-use crate::householder::{HouseholderVectors, dot, householder_vector, subtract};
+use crate::blas::dot;
+use crate::householder::{HouseholderVectors, larfg};
 use crate::simd_columns::{
     AlignedBuffer, AlignedColumns, COLUMN_GROUP, group, subtract_and_multiply,
-    subtract_and_multiply_both,
+    subtract_and_multiply_both, subtract_two,
 };
-use crate::tridiagonal_dc::Number;
+use crate::tridiagonal_dc::Real;
 use pulp::{Arch, Simd, WithSimd};
 
 /// What is left of a matrix that was reduced.
@@ -19,11 +20,11 @@ pub(crate) struct Reduced<T> {
 
 /// Reduces a matrix of at least one row, from its lower triangle.
 ///
-/// A householder_vector and the product it needs take one pass over what is left of the matrix: J. Dongarra,
+/// A reflector and the product it needs take one pass over what is left of the matrix: J. Dongarra,
 /// D. Sorensen and S. Hammarling, "Block reduction of matrices to condensed forms for eigenvalue
 /// computations", 1989, with blocks of one column, which are as fast where the triangle is in the cache.
 /// Squares on the diagonal, of a line each, are kept whole, so that all loops are of whole vectors.
-pub(crate) fn to_tridiagonal<T: Number>(n: usize, a: &[T]) -> Reduced<T> {
+pub(crate) fn to_tridiagonal<T: Real>(n: usize, a: &[T]) -> Reduced<T> {
     let mut columns = AlignedColumns::zeros(n, n);
     for (j, column) in a.chunks_exact(n).enumerate() {
         columns.column(j)[j..n].copy_from_slice(&column[j..]);
@@ -40,27 +41,29 @@ struct Reduction<T> {
     a: AlignedColumns<T>,
 }
 
-impl<T: Number> WithSimd for Reduction<T> {
+impl<T: Real> WithSimd for Reduction<T> {
     type Output = Reduced<T>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Reduced<T> {
         let Reduction { n, mut a } = self;
         let (mut diagonal, mut beside) = (vec![0.0; n], vec![0.0; n - 1]);
-        let mut factors = vec![T::ZERO; n - 1];
+        let mut tau = vec![T::ZERO; n - 1];
         // What is left is yet to be reflected: `v * w' + w * v'` is to be subtracted. Both are 0 in the rows
         // that are done.
         let [mut v, mut w, mut next_v, mut next_w] =
             [(); 4].map(|()| AlignedBuffer::zeros(n + COLUMN_GROUP));
         for k in 0..n {
             let column = &mut a.column(k)[k..n];
-            subtract(column, [&v[k..], &w[k..]], [w[k], v[k]]);
+            subtract_two(column, [&v[k..], &w[k..]], [w[k], v[k]]);
             diagonal[k] = column[0].into();
             if k + 1 == n {
                 break;
             }
-            let (factor, value) = householder_vector(&mut column[1..], &mut next_v[k + 1..n]);
-            (factors[k], beside[k]) = (factor, value.into());
+            tau[k] = larfg(&mut column[1..]);
+            beside[k] = column[1].into();
+            next_v[k + 1..n].copy_from_slice(&column[1..]);
+            next_v[k + 1] = T::of(1.0);
             for done in [&mut v, &mut w, &mut next_v] {
                 done[k] = T::ZERO;
             }
@@ -71,23 +74,23 @@ impl<T: Number> WithSimd for Reduction<T> {
             }
             next_w[..=k].fill(T::ZERO);
             let (v_left, w_left) = (&next_v[k + 1..n], &mut next_w[k + 1..n]);
-            let one = T::of(1.0) / factor;
-            let along = dot(v_left, w_left) * one * one * T::of(0.5);
+            let tau = tau[k];
+            let along = dot(v_left, w_left) * tau * tau * T::of(0.5);
             for (w, v) in w_left.iter_mut().zip(v_left) {
-                *w = *w * one - along * *v;
+                *w = *w * tau - along * *v;
             }
             (v, next_v) = (next_v, v);
             (w, next_w) = (next_w, w);
         }
-        let reflections = HouseholderVectors { vectors: a, rows: n, first: 1, factors };
+        let reflections = HouseholderVectors { vectors: a, rows: n, first: 1, tau };
         Reduced { diagonal, beside, reflections }
     }
 }
 
-/// Applies the householder_vector of `v` and `w` to the group of columns that begins with one, and adds to `y` what
+/// Applies the reflector of `v` and `w` to the group of columns that begins with one, and adds to `y` what
 /// that has in the symmetric matrix's product with `x`.
 #[inline(always)]
-fn pass<T: Number, S: Simd>(
+fn pass<T: Real, S: Simd>(
     simd: S,
     first: usize,
     a: &mut AlignedColumns<T>,

@@ -17,9 +17,7 @@ __all__ = [
 ]
 
 #: Functions whose results have the shape of the input.
-_NORMALISING = frozenset(
-    ("cumprod", "cumsum", "log_softmax", "logaddexp", "normalize", "softmax", "softmin")
-)
+_NORMALISING = frozenset(("normalize", "softmin", *corten._C._ops_tagged("masked_same_shape")))
 
 #: Integers that are summed and multiplied as int64.
 _NARROW = (corten.uint8, corten.bool, corten.int8, corten.int16, corten.int32)

@@ -14,6 +14,7 @@ from ._entries import (
 
 #: Functions that are 0 (or false) at 0, by all their names.
 KEEP_ZERO = tuple(_C._ops_tagged("keeps_zero"))
+_QUOTIENTS = ("div", "divide", "true_divide")
 #: What errors call functions of several names.
 _KNOWN_AS = {
     "absolute": "abs", "fix": "trunc", "negative": "neg",
@@ -162,8 +163,8 @@ OPERATORS.update({
     "neg": _negated, "negative": _negated, "neg_": lambda x: _become(x, _negated(before(x))),
     "negative_": lambda x: _become(x, _negated(before(x))), "any": _any,
     "pow": _power, "pow_": _with_dtype_of_self("pow"), "ipow": _with_dtype_of_self("pow"),
-    **{name: _divided for name in ("div", "divide", "true_divide", "truediv")},
-    **{f"{name}_": _divided_in_place for name in ("div", "divide", "true_divide")},
+    **{name: _divided for name in (*_QUOTIENTS, "truediv")},
+    **{f"{name}_": _divided_in_place for name in _QUOTIENTS},
     "itruediv": _divided_in_place, "floor_divide": _floor_divided, "floordiv": _floor_divided,
     "floor_divide_": _with_dtype_of_self("floor_divide"),
     "ifloordiv": _with_dtype_of_self("floor_divide"),

@@ -95,7 +95,8 @@ pub(super) struct OpBlock {
     /// `masked_…` say how tensors of parts compute it,
     /// `parts_method` that such tensors are asked when the method is called, `keeps_zero` that sparse tensors are computed
     /// by their entries, `factory` that a default device applies, `lazy` that lazily conjugated tensors are taken as they
-    /// are, `resizes` that sizes change in place, `impure` that calls in traced programs are not removed or merged.
+    /// are, `resizes` that sizes change in place, `impure` that calls in traced programs are not removed or merged,
+    /// `python_function` that the public function is `corten.functional`'s.
     #[serde(default)]
     pub(super) tags: Words,
     /// Whether a Python number may stand for a tensor argument; the overload with `Scalar` in its place is then no signature of its own.

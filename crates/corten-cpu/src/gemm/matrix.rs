@@ -25,7 +25,7 @@ pub(crate) struct MatMut<'a, T> {
     pub(super) cols: usize,
     pub(super) row_stride: isize,
     pub(super) col_stride: isize,
-    memory: PhantomData<&'a mut [T]>,
+    pub(super) memory: PhantomData<&'a mut [T]>,
 }
 
 // SAFETY: a `Mat` is a shared borrow of its elements.

@@ -5,9 +5,10 @@
 
 mod copy;
 mod engine;
+#[cfg(feature = "linalg")]
+mod linalg_views;
 mod matrix;
 mod packed;
-mod split;
 
 pub(crate) use corten_gemm::{L1_ALIAS_STRIDE, Plan};
 pub(crate) use engine::{MatElement, instructions_in_use};
@@ -346,29 +347,6 @@ pub(crate) fn for_each_block<T: Send>(
             // SAFETY: every block is visited once, and blocks share no element.
             let part = unsafe { matrices.get(matrix).part(0..rows, columns.clone()) };
             body(matrix, columns, part)
-        })
-    })
-}
-
-/// Calls `body(columns, part)` for parts of a matrix of `width` columns, on several threads. A part has
-/// more than [`MAX_SKINNY`] columns, unless it is the only one: for fewer there are other ways to multiply.
-///
-/// # Errors
-/// The first error of `body`.
-pub(crate) fn for_each_part<T: Send>(
-    matrix: MatMut<'_, T>,
-    width: usize,
-    body: impl Fn(Range<usize>, MatMut<'_, T>) -> Result<()> + Sync,
-) -> Result<()> {
-    let [rows, cols] = matrix.shape();
-    let count = parts_of(cols, width);
-    parallel_for(0..count as i64, 1, |range| {
-        range.into_iter().try_for_each(|part| {
-            let part = part as usize;
-            let columns = part * width..if part + 1 < count { (part + 1) * width } else { cols };
-            // SAFETY: every part is visited once, and parts share no column.
-            let own = unsafe { matrix.part(0..rows, columns.clone()) };
-            body(columns, own)
         })
     })
 }

@@ -23,7 +23,7 @@ fn fill_by_position<T: Element>(
     iter.for_each_position(
         |position, first, stride, length| {
             // Where the processor multiplies and adds at once, so do the instructions for it.
-            f32::run_narrow(FillByPosition { position, first, stride, length, value });
+            f32::run(FillByPosition { position, first, stride, length, value });
         },
         GRAIN,
     )
@@ -50,13 +50,7 @@ fn fill_converted<W: Element>(
                 let length = (BLOCK as i64).min(length - start);
                 let (position, block) = (position + start, wide.as_mut_ptr().cast::<u8>());
                 let dense = size_of::<W>() as i64;
-                f32::run_narrow(FillByPosition {
-                    position,
-                    first: block,
-                    stride: dense,
-                    length,
-                    value,
-                });
+                f32::run(FillByPosition { position, first: block, stride: dense, length, value });
                 let at = first.wrapping_offset((stride * start) as isize);
                 let to = if stride == size as i64 { at } else { raw.as_mut_ptr().cast() };
                 // SAFETY: a block of values was written, and there is room for as many elements; the
@@ -139,7 +133,13 @@ counted_floats!(f32, 8; f64, 4; f16, 16; bf16, 16);
 pub fn arange(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
     let &[start, _, step] = scalars else { bug!("arange needs start, end and step") };
     match iter.dtype(0) {
-        DType::UInt8 | DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => {
+        DType::Int32 => {
+            let (start, step) = (start.to_i64(), step.to_i64());
+            fill_by_position(iter, move |position| {
+                cast::<i64, i32>(start.wrapping_add(step.wrapping_mul(position)))
+            })
+        }
+        DType::UInt8 | DType::Int8 | DType::Int16 | DType::Int64 => {
             let (start, step) = (start.to_i64(), step.to_i64());
             fill_converted(iter, move |position| start.wrapping_add(step.wrapping_mul(position)))
         }
@@ -159,14 +159,7 @@ fn count<T: Counted>(iter: &mut TensorIterator, start: Scalar, step: Scalar) -> 
     let in_vectors = iter.numel() / (2 * T::LANES) * (2 * T::LANES);
     iter.for_each_position(
         |position, first, _, length| {
-            f32::run_narrow(Count {
-                start,
-                step,
-                position,
-                in_vectors,
-                first: first.cast::<T>(),
-                length,
-            });
+            f32::run(Count { start, step, position, in_vectors, first: first.cast::<T>(), length });
         },
         GRAIN,
     )

@@ -69,7 +69,7 @@ fn counts_of<T: Float>(values: &[T], edges: [T; 2], bins: usize) -> Result<Vec<u
     parallel_for(0..values.len() as i64, grain, |part| {
         let values = &values[part.start as usize..part.end as usize];
         let mut counts = try_vec(0, bins + 1)?;
-        f32::run_narrow(Count { values, edges, counts: &mut counts });
+        f32::run(Count { values, edges, counts: &mut counts });
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
         Ok(())

@@ -159,7 +159,7 @@ pub fn prod(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     }
 }
 
-/// Runs a fold in the type in which a dtype's values are ordered; short integers are widened where
+/// Runs a fold in the type in which a dtype's values are ordered; short integers but bytes are widened where
 /// `wide` is said.
 macro_rules! ordered {
     (wide $iter:ident, $name:literal, $T:ident => $fold:expr) => {{
@@ -167,9 +167,8 @@ macro_rules! ordered {
         match dtype {
             DType::Float16 | DType::BFloat16 | DType::Float32 => ordered!(@run $iter f32 $T $fold),
             DType::Float64 => ordered!(@run $iter f64 $T $fold),
-            DType::Bool | DType::UInt8 | DType::Int8 | DType::Int16 | DType::Int32 => {
-                ordered!(@run $iter i32 $T $fold)
-            }
+            DType::Bool | DType::UInt8 => ordered!(@run $iter u8 $T $fold),
+            DType::Int8 | DType::Int16 | DType::Int32 => ordered!(@run $iter i32 $T $fold),
             DType::Int64 => ordered!(@run $iter i64 $T $fold),
             other => Err(not_implemented_for($name, other)),
         }

@@ -9,22 +9,30 @@ use std::mem::MaybeUninit;
 // What brings operands to the form that a compiler vectorises is the same for all operators of a size
 // of elements, and stands in one function: what shares memory with the results, or lies between the
 // places of its dtype, is copied first, and what is one element is repeated, a step of [`CHUNK`] bytes
-// at a time. An operator adds a function of a step. Its blocks have a length that the compiler
-// knows, which becomes vectors without a rest; what is left is computed element by element.
+// at a time. An operator adds a function of a step. Lengths are multiples of a block there, as the
+// compiler knows, so that it adds no loops for a rest: one of some elements is filled up to a block, and
+// fewer are computed element by element.
 
 /// Bytes of an operand per step.
 const CHUNK: usize = 2048;
 
-/// Bytes of a block.
-const BLOCK: usize = 64;
+/// Bytes of a block, which four vectors of AVX2 have.
+const BLOCK: usize = 128;
 
-/// A step of an operator over at least one element: `n` results from dense operands that share no memory
-/// with them.
+/// A rest of fewer elements is not filled up.
+const FEW: usize = 16;
+
+/// A step of an operator: `n` results, whole blocks of them or fewer than [`FEW`] besides, from dense
+/// operands that share no memory with them.
 type Step = unsafe fn(to: *mut u8, from: &[*const u8; 3], scalars: &Scalars, n: usize);
 
 /// The room for one operand of a step.
 #[repr(align(64))]
 struct Room(MaybeUninit<[u8; CHUNK]>);
+
+/// The room for a block.
+#[repr(align(64))]
+struct BlockRoom(MaybeUninit<[u8; BLOCK]>);
 
 /// How an operator's operands lie in memory.
 #[derive(Clone, Copy)]
@@ -34,6 +42,8 @@ struct Shape {
     size: usize,
     result: usize,
     align: usize,
+    /// Elements of a block.
+    block: usize,
 }
 
 /// Takes an operator's steps; see Note [Steps of single elements].
@@ -48,7 +58,7 @@ unsafe fn in_steps(
     shape: Shape,
     step: Step,
 ) {
-    let Shape { arity, size, result, align } = shape;
+    let Shape { arity, size, result, align, block } = shape;
     let most = CHUNK / size;
     let mut rooms = [const { Room(MaybeUninit::uninit()) }; 3];
     let mut shared = [false; 3];
@@ -57,7 +67,7 @@ unsafe fn in_steps(
         let room = rooms[k].0.as_mut_ptr().cast::<u8>();
         if from[k].fixed {
             // SAFETY: every operand has at least one element, and a room has place for a step of them.
-            unsafe { repeat(operands[k], room, size, n.min(most)) };
+            unsafe { repeat(operands[k], room, size, n.min(most).next_multiple_of(block)) };
             operands[k] = room;
         } else {
             let (first, last) = (operands[k].addr(), operands[k].addr() + n * size);
@@ -77,8 +87,53 @@ unsafe fn in_steps(
                 at[k] = room;
             }
         }
+        let to = to.wrapping_add(start * result);
+        let (whole, rest) = (length - length % block, length % block);
+        let main = if rest < FEW { length } else { whole };
         // SAFETY: the operands have so many elements, which lie apart from the results by now.
-        unsafe { step(to.wrapping_add(start * result), &at, scalars, length) };
+        unsafe { step(to, &at, scalars, main) };
+        if main < length {
+            for k in (0..arity).filter(|&k| !from[k].fixed) {
+                at[k] = at[k].wrapping_add(whole * size);
+            }
+            let fixed = from.map(|source| source.fixed);
+            // SAFETY: so many elements are left, fewer than a block.
+            unsafe { filled_step(to.add(whole * result), at, fixed, scalars, rest, shape, step) };
+        }
+    }
+}
+
+/// A step over fewer elements than a block, filled up with the last ones.
+///
+/// # Safety
+/// As for [`Step`], with a block of the operands that are repeated already.
+unsafe fn filled_step(
+    to: *mut u8,
+    mut at: [*const u8; 3],
+    fixed: [bool; 3],
+    scalars: &Scalars,
+    rest: usize,
+    shape: Shape,
+    step: Step,
+) {
+    let Shape { arity, size, result, block, .. } = shape;
+    let mut rooms = [const { BlockRoom(MaybeUninit::uninit()) }; 4];
+    let [out, ins @ ..] = &mut rooms;
+    for (k, room) in ins.iter_mut().enumerate().take(arity).filter(|&(k, _)| !fixed[k]) {
+        let room = room.0.as_mut_ptr().cast::<u8>();
+        // SAFETY: `rest` elements are there, at least one, and a room has place for a block.
+        unsafe {
+            std::ptr::copy_nonoverlapping(at[k], room, rest * size);
+            repeat(at[k].add((rest - 1) * size), room.add(rest * size), size, block - rest);
+        }
+        at[k] = room;
+    }
+    let out = out.0.as_mut_ptr().cast::<u8>();
+    // SAFETY: the rooms hold a block of operands and of results, of which as many as there are places
+    // are copied.
+    unsafe {
+        step(out, &at, scalars, block);
+        std::ptr::copy_nonoverlapping(out.cast_const(), to, rest * result);
     }
 }
 
@@ -126,17 +181,14 @@ unsafe fn vectorised_step<L: Lanes, S: Sink<L>>(
     let s = &splat[..scalars.values().len()];
     let block = const { BLOCK / size_of::<L::Elem>() };
     let whole = n / block * block;
-    for start in (0..whole).step_by(block) {
-        // SAFETY: a block is left at `start`; the operands lie apart from the results.
-        unsafe {
-            let x: [&[L::Elem]; 3] = std::array::from_fn(|k| {
-                let k = if k < S::ARITY { k } else { 0 };
-                std::slice::from_raw_parts(from[k].cast::<L::Elem>().add(start), block)
-            });
-            let results = to.add(start * S::SIZE).cast();
-            let results = std::slice::from_raw_parts_mut(results, block * S::SIZE);
-            block_of::<L, S>(results, x[0], x[1], x[2], s, block);
-        }
+    // SAFETY: there are so many elements, and the operands lie apart from the results.
+    unsafe {
+        let x: [&[L::Elem]; 3] = std::array::from_fn(|k| {
+            let k = if k < S::ARITY { k } else { 0 };
+            std::slice::from_raw_parts(from[k].cast::<L::Elem>(), whole)
+        });
+        let results = std::slice::from_raw_parts_mut(to.cast(), whole * S::SIZE);
+        blocks::<L, S>(results, x[0], x[1], x[2], s, whole);
     }
     for i in whole..n {
         one_at_a_time();
@@ -145,10 +197,12 @@ unsafe fn vectorised_step<L: Lanes, S: Sink<L>>(
     }
 }
 
+/// Slices, of which the compiler knows that they do not overlap.
+///
 /// # Safety
 /// The results must have `n` places, the operands that the sink takes `n` elements.
 #[inline(always)]
-unsafe fn block_of<L: Lanes, S: Sink<L>>(
+unsafe fn blocks<L: Lanes, S: Sink<L>>(
     results: &mut [MaybeUninit<u8>],
     x0: &[L::Elem],
     x1: &[L::Elem],
@@ -156,12 +210,13 @@ unsafe fn block_of<L: Lanes, S: Sink<L>>(
     s: &[L],
     n: usize,
 ) {
-    let from = [x0.as_ptr().cast(), x1.as_ptr().cast(), x2.as_ptr().cast()];
     for j in 0..n {
         // SAFETY: the caller's.
         unsafe {
-            let x = elements_at::<L, S>(&from, j);
-            S::put(S::eval(x, s), results.as_mut_ptr().add(j * S::SIZE).cast(), 1);
+            let a = L::load(x0.as_ptr().add(j));
+            let b = if S::ARITY > 1 { L::load(x1.as_ptr().add(j)) } else { a };
+            let c = if S::ARITY > 2 { L::load(x2.as_ptr().add(j)) } else { a };
+            S::put(S::eval([a, b, c], s), results.as_mut_ptr().add(j * S::SIZE).cast(), 1);
         }
     }
 }
@@ -210,7 +265,7 @@ macro_rules! lane_loops {
         ) {
             let shape = const {
                 let (size, align) = (size_of::<L::Elem>(), align_of::<L::Elem>());
-                Shape { arity: S::ARITY, size, result: S::SIZE, align }
+                Shape { arity: S::ARITY, size, result: S::SIZE, align, block: BLOCK / size }
             };
             // SAFETY: the caller's.
             unsafe { in_steps(to, from, scalars, n, shape, $step::<L, S>) }

@@ -10,19 +10,3 @@ pub(crate) fn one_at_a_time() {
         std::arch::asm!("", options(nomem, nostack, preserves_flags));
     }
 }
-
-/// A count that the compiler does not know, on x86-64: the loop over it is not unrolled.
-#[inline(always)]
-pub(crate) fn opaque(count: usize) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let mut count = count;
-        // SAFETY: there is no instruction, and the register keeps what it holds.
-        unsafe {
-            std::arch::asm!("/* {0} */", inout(reg) count, options(pure, nomem, nostack, preserves_flags));
-        }
-        count
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    count
-}

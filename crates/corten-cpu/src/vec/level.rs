@@ -12,13 +12,13 @@
 // | rows (`RowKernel`)                | f32, f64                  | yes, but `run_narrow` | yes | not unrolled |
 // | reductions, columns               | types of the fold         | where states stay in registers | yes | one at a time |
 // | reductions, slices                | types of the fold         | as AVX2 | yes  | yes                |
-// | cascade sum                       | f32, f64, f16, bf16, complex | as AVX2 | yes | arrays in memory  |
+// | cascade sum                       | f32, f64, f16, bf16, complex | as AVX2 | yes | yes               |
 // | conversion                        | through wide types        | frequent pairs | yes | yes           |
 // | copies, gather, index by position | 1, 2, 4, 8, 16 bytes      | –       | –    | yes                |
 //
 // Layouts are no dimension of it: see Note [Staging]. Other dtypes go through these: 8-bit floats and those
 // of 16 bits of all other operators through f32, complex32 through complex64, index reductions and
-// both ends of the order of short integers through i32, ranges through i64, f64, f32 or complex128.
+// extrema with their places of short integers through i32, ranges through i64, f64, f32 or complex128.
 // The baseline is for processors that are seldom met: its loops are right and small, and not fast.
 
 use std::sync::OnceLock;

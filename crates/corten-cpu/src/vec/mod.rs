@@ -48,7 +48,7 @@ pub(crate) mod transpose;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use compact::{one_at_a_time, opaque};
+pub(crate) use compact::one_at_a_time;
 pub(crate) use complex::{Cplx, log_add_exp};
 pub(crate) use lanes::Lanes;
 pub use level::{Level, level};

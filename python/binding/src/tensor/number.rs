@@ -59,14 +59,25 @@ fn not_implemented(raised: crate::py::Raised) -> Py<Obj> {
     Err(raised)
 }
 
+/// The methods that overrides see, of the left and of the right operand: by the operator's name unless others
+/// are given.
+macro_rules! methods {
+    ($name:literal) => {
+        [name!($name), name!($name)]
+    };
+    ($name:literal, $method:literal, $reflected:literal) => {
+        [name!($method), name!($reflected)]
+    };
+}
+
 /// A binary slot: what to do with two tensors, a tensor and a number, a number and a tensor.
 macro_rules! arithmetic {
-    ($($function:ident, $name:literal, $method:literal, $reflected:literal,
+    ($($function:ident, $name:literal $(as $method:literal, $reflected:literal)?,
        |$x:ident, $y:ident| $tensors:expr,
        |$t:ident, $s:ident| $right:expr, |$n:ident, $u:ident| $left:expr;)+) => {$(
         fn $function(a: &Obj, b: &Obj) -> Py<Obj> {
             if modes_active() || !fast_paths() {
-                return slow($name, &[name!($method), name!($reflected)], a, b);
+                return slow($name, &methods!($name $(, $method, $reflected)?), a, b);
             }
             let result: Result<Tensor> = match (operand(a), operand(b)) {
                 (Operand::Tensor($x), Operand::Tensor($y)) => {
@@ -78,7 +89,7 @@ macro_rules! arithmetic {
                 (Operand::Number($n), Operand::Tensor($u)) => {
                     detach_if(is_long_stream($u.numel()), || $left)
                 }
-                _ => return slow($name, &[name!($method), name!($reflected)], a, b),
+                _ => return slow($name, &methods!($name $(, $method, $reflected)?), a, b),
             };
             wrap_owned(result?)
         }
@@ -88,29 +99,29 @@ macro_rules! arithmetic {
 const ONE: Scalar = Scalar::Int(1);
 
 arithmetic! {
-    add, "add", "add", "add", |x, y| op::add_tensor(x, y, ONE), |t, s| op::add_scalar(t, s, ONE),
+    add, "add", |x, y| op::add_tensor(x, y, ONE), |t, s| op::add_scalar(t, s, ONE),
         |n, u| op::add_scalar(u, n, ONE);
-    sub, "sub", "sub", "__rsub__", |x, y| op::sub_tensor(x, y, ONE), |t, s| op::sub_scalar(t, s, ONE),
+    sub, "sub" as "sub", "__rsub__", |x, y| op::sub_tensor(x, y, ONE), |t, s| op::sub_scalar(t, s, ONE),
         |n, u| op::rsub_scalar(u, n, ONE);
-    mul, "mul", "mul", "mul", |x, y| op::mul_tensor(x, y), |t, s| op::mul_scalar(t, s),
+    mul, "mul", |x, y| op::mul_tensor(x, y), |t, s| op::mul_scalar(t, s),
         |n, u| op::mul_scalar(u, n);
-    div, "div", "div", "__rtruediv__", |x, y| op::div_tensor(x, y), |t, s| op::div_scalar(t, s),
+    div, "div" as "div", "__rtruediv__", |x, y| op::div_tensor(x, y), |t, s| op::div_scalar(t, s),
         |n, u| op::mul_scalar(&op::reciprocal(u)?, n);
-    floor_divide, "floor_divide", "__floordiv__", "__rfloordiv__", |x, y| op::floor_divide(x, y),
+    floor_divide, "floor_divide" as "__floordiv__", "__rfloordiv__", |x, y| op::floor_divide(x, y),
         |t, s| op::floor_divide_scalar(t, s), |n, u| op::floor_divide(&wrapped(n)?, u);
-    remainder, "remainder", "remainder", "__rmod__", |x, y| op::remainder_tensor(x, y),
+    remainder, "remainder" as "remainder", "__rmod__", |x, y| op::remainder_tensor(x, y),
         |t, s| op::remainder_scalar(t, s), |n, u| op::remainder_scalar_tensor(n, u);
-    pow, "pow", "__pow__", "__rpow__", |x, y| op::pow_tensor_tensor(x, y), |t, s| op::pow_tensor_scalar(t, s),
+    pow, "pow" as "__pow__", "__rpow__", |x, y| op::pow_tensor_tensor(x, y), |t, s| op::pow_tensor_scalar(t, s),
         |n, u| op::pow_scalar(n, u);
-    and, "bitwise_and", "__and__", "bitwise_and", |x, y| op::bitwise_and_tensor(x, y),
+    and, "bitwise_and" as "__and__", "bitwise_and", |x, y| op::bitwise_and_tensor(x, y),
         |t, s| op::bitwise_and_scalar(t, s), |n, u| op::bitwise_and_scalar(u, n);
-    or, "bitwise_or", "__or__", "bitwise_or", |x, y| op::bitwise_or_tensor(x, y),
+    or, "bitwise_or" as "__or__", "bitwise_or", |x, y| op::bitwise_or_tensor(x, y),
         |t, s| op::bitwise_or_scalar(t, s), |n, u| op::bitwise_or_scalar(u, n);
-    xor, "bitwise_xor", "__xor__", "bitwise_xor", |x, y| op::bitwise_xor_tensor(x, y),
+    xor, "bitwise_xor" as "__xor__", "bitwise_xor", |x, y| op::bitwise_xor_tensor(x, y),
         |t, s| op::bitwise_xor_scalar(t, s), |n, u| op::bitwise_xor_scalar(u, n);
-    lshift, "bitwise_left_shift", "__lshift__", "__rlshift__", |x, y| op::__lshift___tensor(x, y),
+    lshift, "bitwise_left_shift" as "__lshift__", "__rlshift__", |x, y| op::__lshift___tensor(x, y),
         |t, s| op::__lshift___scalar(t, s), |n, u| op::bitwise_left_shift_scalar_tensor(n, u);
-    rshift, "bitwise_right_shift", "__rshift__", "__rrshift__", |x, y| op::__rshift___tensor(x, y),
+    rshift, "bitwise_right_shift" as "__rshift__", "__rrshift__", |x, y| op::__rshift___tensor(x, y),
         |t, s| op::__rshift___scalar(t, s), |n, u| op::bitwise_right_shift_scalar_tensor(n, u);
 }
 

@@ -296,7 +296,7 @@ fn fill_values<T: Float<Wide: Coordinate>>(
     for_each_column_block(out, shape, BLOCK, grain_of(BLOCK * channels), |n, block, out| {
         let image = &input[n * channels * volume..][..channels * volume];
         let at = &grid[(n * points + block.start) * rank..][..block.len() * rank];
-        f32::run_narrow(PointBlock { sampler: &sampler, image, at, out });
+        f32::run(PointBlock { sampler: &sampler, image, at, out });
         Ok(())
     })
 }
@@ -341,13 +341,7 @@ impl<T: Float<Wide: Coordinate>> RowKernel<f32> for Gradients<'_, T> {
                 }
             }
             for along in 0..if wanted[1] { rank } else { 0 } {
-                f32::run_narrow(Slopes {
-                    sampler,
-                    taps: &taps,
-                    products: &products,
-                    along,
-                    sums: own,
-                });
+                f32::run(Slopes { sampler, taps: &taps, products: &products, along, sums: own });
                 let to = to_at[rank - 1 - along..].iter_mut().step_by(rank);
                 for (to, &sum) in to.zip(&*own) {
                     *to = T::narrow(sum);
@@ -423,7 +417,7 @@ fn fill_gradients<T: Float<Wide: Coordinate>>(
             to_at,
             wanted,
         };
-        f32::run_narrow(gradients);
+        f32::run(gradients);
         Ok(())
     })
 }

@@ -268,11 +268,12 @@ impl Scatter {
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
         let lines = RowSelection::of(&self.target, self.dim, &self.index);
         // A target without elements has no lines that would check their index.
-        if let Some(lines) = lines.filter(|_| self.is_copy && !to.is_empty()) {
-            return lines.unchecked(self.dim).scatter(from, at, to, combine);
+        let checks = lines.is_some() && self.is_copy && !to.is_empty();
+        if !checks {
+            check_bounds(at, self.dim, self.target.sizes()[self.dim])?;
         }
-        check_bounds(at, self.dim, self.target.sizes()[self.dim])?;
         if let Some(lines) = lines {
+            let lines = if checks { lines.unchecked(self.dim) } else { lines };
             return lines.scatter(from, at, to, combine);
         }
         let broadcast = from.len() == 1;

@@ -1,14 +1,13 @@
 //! Factors of square and rectangular matrices by rows exchanged, and systems solved with them.
 
-use super::elimination::{exchange_rows, exchange_rows_back, factor_by_columns};
+use super::blas::Cpu;
 use super::matrices::{
-    Number, each, each_with_two, fitted, fitted_vectors, in_columns, in_rows, over_columns,
-    reading, reading_columns, shape,
+    each, each_with_two, fitted, fitted_vectors, in_columns, in_rows, reading, reading_columns,
+    shape,
 };
-use super::triangular::{Triangle, turned};
-use crate::gemm::{Mat, MatMut};
 use crate::kernels::support::contiguous;
 use corten_core::{Access, AccessSet, DType, Result, Scalar, ensure, match_dtype};
+use corten_linalg::Lapack;
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 
@@ -25,12 +24,15 @@ pub fn linalg_lu_factor_ex(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let (out, pivots, info) = shapes::linalg_lu_factor_ex(a, pivot, check_errors)?;
     op::zero_(&info)?;
+    if a.numel() == 0 {
+        return Ok((out, pivots, info));
+    }
     let [rows, cols] = shape(a)?;
     let source = in_rows(a)?;
     match_dtype!(a.dtype(), "lu_cpu", Blas, T => reading::<T, _>(&source, rows * cols, |source| {
         let vectors = (&pivots, rows.min(cols));
         each_with_two::<T, i32, i32>(&out, vectors, (&info, 1), |i, out, pivots, info| {
-            info[0] = factor_by_columns(source.get(i), [rows, cols], out, pivots)?;
+            info[0] = T::getrf(&Cpu, source.get(i), [rows, cols], out, pivots);
             Ok(())
         })
     }))?;
@@ -62,13 +64,14 @@ pub fn linalg_lu_solve(
     let batch = &sizes[..sizes.len() - 2];
     let factors = in_columns(&fitted(lu, batch)?)?;
     let pivots = contiguous(&fitted_vectors(pivots, batch)?)?;
-    let [n, cols] = shape(&work)?;
+    let n = shape(&work)?[0];
     match_dtype!(out.dtype(), "linalg_lu_solve", Blas, T => {
         reading::<i32, _>(&pivots, n, |pivots| reading_columns::<T, _>(&factors, |factors| {
             each::<T>(&work, |i, x| {
                 let (factors, pivots) = (factors.get(i), pivots.get(i));
                 check_pivots(pivots, n)?;
-                solve_with(factors, pivots, n, x, cols, left == adjoint, adjoint)
+                T::getrs(&Cpu, factors, pivots, x, left == adjoint, adjoint);
+                Ok(())
             })
         }))
     })?;
@@ -89,41 +92,6 @@ fn check_pivots(pivots: &[i32], n: usize) -> Result<()> {
          pass the result of lu_factor?"
     );
     Ok(())
-}
-
-fn solve_with<T: Number>(
-    factors: &[T],
-    pivots: &[i32],
-    n: usize,
-    x: &mut [T],
-    cols: usize,
-    transposed: bool,
-    conjugated: bool,
-) -> Result<()> {
-    let factors = Mat::strided(factors, [n, n], [1, n])?;
-    let factors = if transposed { factors.t() } else { factors };
-    let lower = Triangle { factors, upper: transposed, unit: true, conjugated };
-    let upper = Triangle { factors, upper: !transposed, unit: false, conjugated };
-    over_columns([(x, n)], cols, lower.work() + upper.work(), |columns, [x]| {
-        let width = columns.len();
-        if !transposed && lower.takes_columns(width) {
-            x.chunks_exact_mut(n).for_each(|x| exchange_rows(x, 1, pivots));
-            lower.solve_columns(x);
-            upper.solve_columns(x);
-            return Ok(());
-        }
-        turned(x, n, |x| {
-            if !transposed {
-                exchange_rows(x, width, pivots);
-                lower.solve(MatMut::row_major(x, n, width)?)?;
-                return upper.solve(MatMut::row_major(x, n, width)?);
-            }
-            upper.solve(MatMut::row_major(x, n, width)?)?;
-            lower.solve(MatMut::row_major(x, n, width)?)?;
-            exchange_rows_back(x, width, pivots);
-            Ok(())
-        })
-    })
 }
 
 /// The three factors of `A = P L U`, from those in one matrix.

@@ -1,64 +1,22 @@
 //! Numbers of matrices, and batches of matrices that lie by columns.
 
-use crate::gemm::{MatElement, PARALLEL_WORK, parts_of, threads_for};
+use crate::gemm::{MatElement, PARALLEL_WORK};
 use crate::kernels::support::contiguous;
 use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3};
 use crate::parallel::scratch::Buffered;
-use corten_core::{Access, AccessSet, Element, Result, cast};
+use corten_core::{Access, AccessSet, Element, Result};
+use corten_linalg::Lapack;
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
-use smallvec::SmallVec;
-use std::ops::Range;
-
-/// Parts of a matrix are cut at multiples of this many columns, so that tiles stay whole.
-const SIDE: usize = 32;
 
 /// A number of a matrix.
-pub(super) trait Number: MatElement + Buffered + ComplexFloat<Real: Element> {
-    /// `|re| + |im|`, by which pivots are compared.
-    fn size(self) -> Self::Real {
-        num_complex::ComplexFloat::abs(self.re()) + num_complex::ComplexFloat::abs(self.im())
-    }
-
-    /// A real number.
-    fn real(value: Self::Real) -> Self {
-        cast(value)
-    }
-
-    /// The quotient, without squares of the divisor's parts, which may leave the range.
-    fn over(self, divisor: Self) -> Self;
+pub(super) trait Number:
+    MatElement + Buffered + Lapack + ComplexFloat<Real: Element>
+{
 }
 
-macro_rules! numbers {
-    ($($part:ty)+) => {$(
-        impl Number for $part {
-            #[inline(always)]
-            fn over(self, divisor: Self) -> Self {
-                self / divisor
-            }
-        }
-
-        impl Number for corten_core::Complex<$part> {
-            /// After R. L. Smith, "Algorithm 116: complex division" (1962).
-            #[inline(always)]
-            fn over(self, divisor: Self) -> Self {
-                let (c, d) = (divisor.re, divisor.im);
-                if c.abs() >= d.abs() {
-                    let ratio = d / c;
-                    let scale = c + d * ratio;
-                    Self::new((self.re + self.im * ratio) / scale, (self.im - self.re * ratio) / scale)
-                } else {
-                    let ratio = c / d;
-                    let scale = c * ratio + d;
-                    Self::new((self.re * ratio + self.im) / scale, (self.im * ratio - self.re) / scale)
-                }
-            }
-        }
-    )+};
-}
-
-numbers! { f32 f64 }
+impl<T: MatElement + Buffered + Lapack + ComplexFloat<Real: Element>> Number for T {}
 
 /// A copy of a batch of matrices, by columns.
 pub(super) fn by_columns(tensor: &Tensor) -> Result<Tensor> {
@@ -116,45 +74,6 @@ pub(super) fn fitted(tensor: &Tensor, batch: &[i64]) -> Result<Tensor> {
 /// [`fitted`] for vectors.
 pub(super) fn fitted_vectors(tensor: &Tensor, batch: &[i64]) -> Result<Tensor> {
     op::squeeze_dim(&fitted(&op::unsqueeze(tensor, -1)?, batch)?, -1)
-}
-
-/// Calls `body(columns, parts)` for parts of matrices of `cols` columns, each given with the distance
-/// between its columns, on several threads where a column costs enough multiplications. The parts are
-/// those of [`parts_of`]: products of few columns may add their terms up in another order, and results
-/// would depend on the number of threads.
-///
-/// # Errors
-/// The first error of `body`.
-pub(super) fn over_columns<T: Send, const N: usize>(
-    mut matrices: [(&mut [T], usize); N],
-    cols: usize,
-    work: usize,
-    body: impl Fn(Range<usize>, [&mut [T]; N]) -> Result<()> + Sync,
-) -> Result<()> {
-    let width = part_width(cols, work);
-    let count = parts_of(cols, width);
-    if count == 1 {
-        return body(0..cols, matrices.map(|(matrix, _)| matrix));
-    }
-    let mut parts: SmallVec<[_; 4]> = SmallVec::new();
-    for part in 0..count {
-        let columns = part * width..if part + 1 < count { (part + 1) * width } else { cols };
-        let own = matrices.each_mut().map(|(rest, stride)| {
-            let length = if part + 1 < count { width * *stride } else { rest.len() };
-            rest.split_off_mut(..length).unwrap_or_default()
-        });
-        parts.push((columns, own));
-    }
-    for_each_chunk(&mut parts, 1, 1, |_, part| {
-        let (columns, own) = &mut part[0];
-        body(columns.clone(), own.each_mut().map(|matrix| &mut **matrix))
-    })
-}
-
-/// Columns of a part, each of which costs so many multiplications.
-pub(super) fn part_width(cols: usize, work: usize) -> usize {
-    let parts = threads_for(cols.saturating_mul(work));
-    cols.div_ceil(parts).next_multiple_of(SIDE).max(SIDE)
 }
 
 fn grain(rows: usize, cols: usize) -> usize {

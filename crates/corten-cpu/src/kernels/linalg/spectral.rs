@@ -1,6 +1,7 @@
 //! Eigenvalues and singular values, computed in double precision, and those of large symmetric matrices
 //! and singular values of large real ones in their own.
 
+use super::blas::Cpu;
 use super::matrices::{Number, by_columns, reading_columns, shape};
 use crate::kernels::support::contiguous;
 use corten_core::{
@@ -9,7 +10,6 @@ use corten_core::{
 };
 use corten_linalg::{Eigen, General, NoConvergence, Spectral, Svd, Vectors};
 use corten_ops::meta::linalg as shapes;
-use corten_ops::parallel::parallel_for;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
 
@@ -25,7 +25,7 @@ type Parts<T> = (Vec<T>, Vec<Real<T>>, Vec<T>);
 
 /// A number and the same in double precision.
 trait Widened: Number {
-    type Wide: General<Real = f64> + Element + ComplexFloat<Real = f64>;
+    type Wide: General<Real = f64> + Number + ComplexFloat<Real = f64>;
 
     /// The eigenvalues and eigenvectors of a Hermitian matrix; with `turned`, the last number of every
     /// vector is made real.
@@ -44,7 +44,7 @@ fn wide_eigh<T: Widened>(
     vectors: bool,
     turned: bool,
 ) -> Found<Eigen<Real<T>, T>> {
-    let (values, mut basis) = T::Wide::eigh(n, cast_all(a), vectors, run)?;
+    let (values, mut basis) = T::Wide::heevd(n, cast_all(a), vectors, &Cpu)?;
     if turned {
         basis.chunks_exact_mut(n).for_each(turn);
     }
@@ -52,27 +52,18 @@ fn wide_eigh<T: Widened>(
 }
 
 fn wide_svd<T: Widened>(m: usize, n: usize, a: &[T], vectors: Vectors) -> Found<Parts<T>> {
-    let Svd { u, s, v } = T::Wide::svd(m, n, cast_all(a), vectors, run)?;
+    let Svd { u, s, v } = T::Wide::gesdd(m, n, cast_all(a), vectors, &Cpu)?;
     Ok((cast_all(&u), cast_all(&s), cast_all(&v)))
 }
 
 type Found<T> = std::result::Result<T, NoConvergence>;
-
-/// Runs the parts of a decomposition in the thread pool.
-fn run(count: usize, part: &(dyn Fn(usize) + Sync)) {
-    let ran = parallel_for(0..count as i64, 1, |parts| {
-        parts.for_each(|k| part(k as usize));
-        Ok(())
-    });
-    debug_assert!(ran.is_ok(), "no part fails");
-}
 
 impl Widened for f32 {
     type Wide = f64;
 
     fn eigh(n: usize, a: Vec<f32>, vectors: bool, turned: bool) -> Found<Eigen<f32, f32>> {
         match n >= LARGE && vectors {
-            true => Spectral::eigh(n, a, vectors, run),
+            true => Spectral::heevd(n, a, vectors, &Cpu),
             false => wide_eigh(n, &a, vectors, turned),
         }
     }
@@ -83,7 +74,7 @@ impl Widened for f32 {
         if short < LARGE || 2 * long > 3 * short || vectors == Vectors::No {
             return wide_svd(m, n, a, vectors);
         }
-        let Svd { u, s, v } = Spectral::svd(m, n, unwinding::to_vec(a), vectors, run)?;
+        let Svd { u, s, v } = Spectral::gesdd(m, n, unwinding::to_vec(a), vectors, &Cpu)?;
         Ok((u, s, v))
     }
 }
@@ -294,7 +285,7 @@ fn eig(a: &Tensor, values: &Tensor, vectors: Option<&Tensor>) -> Result<()> {
             check_room::<T>(n, n, Vectors::Full)?;
             for i in 0..count(a) {
                 let matrix = cast_all(matrices.get(i));
-                let Ok((found, mut basis)) = <T as Widened>::Wide::eig(n, matrix, flat.is_some())
+                let Ok((found, mut basis)) = <T as Widened>::Wide::geev(n, matrix, flat.is_some())
                 else {
                     bail!(
                         LinAlg,

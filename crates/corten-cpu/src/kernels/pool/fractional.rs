@@ -208,7 +208,7 @@ fn forward(
             let starts =
             (0..rank).map(|dim| windows.starts(dim, sample(dim))).collect::<Result<Vec<_>>>()?;
             let values = &input[plane * volume..][..volume];
-            f32::run_narrow(Plane { windows: &windows, values, starts: &starts, taps: &taps, out, places });
+            f32::run(Plane { windows: &windows, values, starts: &starts, taps: &taps, out, places });
             Ok(())
         })
     })?;

@@ -6,7 +6,7 @@
 mod columns;
 mod summand;
 
-use crate::vec::{Level, level, opaque};
+use crate::vec::{Level, level};
 use corten_core::{Complex, DType, Result, bf16, f16};
 use corten_ops::iter::TensorIterator;
 use std::ops::Range;
@@ -384,9 +384,8 @@ impl<V: Term> Higher<V> {
 #[inline(always)]
 fn rows<V: Term>(rows: Range<i64>, load: &impl Fn(i64, i64) -> V) -> [V; 4] {
     let mut sums = [V::zero(); 4];
-    let count = if V::COMPACT { opaque(4) } else { 4 };
     for row in rows {
-        for (k, sum) in sums.iter_mut().enumerate().take(count) {
+        for (k, sum) in sums.iter_mut().enumerate() {
             *sum = sum.add(load(row, k as i64));
         }
     }

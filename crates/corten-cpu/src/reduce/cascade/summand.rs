@@ -2,17 +2,12 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::vec::expr::Expr;
-use crate::vec::opaque;
 #[cfg(target_arch = "x86_64")]
 use crate::vec::{Lanes, avx2};
 use corten_core::{Complex, bf16, f16};
 
 /// What is added up: a vector, or one element of it.
 pub(super) trait Term: Copy {
-    /// Whether loops over terms are to be small: arrays that only the baseline of x86-64 adds.
-    const COMPACT: bool = false;
-    /// The same of arrays of it.
-    const COMPACT_ARRAYS: bool = false;
     /// The zero.
     fn zero() -> Self;
     fn add(self, other: Self) -> Self;
@@ -87,9 +82,8 @@ impl<W: Term, V: Term> Parts<W, V> {
 }
 
 macro_rules! terms {
-    ($($number:ty, $zero:expr, $compact:expr;)+) => {$(
+    ($($number:ty, $zero:expr;)+) => {$(
         impl Term for $number {
-            const COMPACT_ARRAYS: bool = $compact;
             #[inline(always)]
             fn zero() -> Self {
                 $zero
@@ -103,23 +97,20 @@ macro_rules! terms {
 }
 
 terms! {
-    f32, 0.0, cfg!(target_arch = "x86_64");
-    f64, 0.0, cfg!(target_arch = "x86_64");
-    Complex<f32>, Complex::new(0.0, 0.0), false;
-    Complex<f64>, Complex::new(0.0, 0.0), false;
+    f32, 0.0;
+    f64, 0.0;
+    Complex<f32>, Complex::new(0.0, 0.0);
+    Complex<f64>, Complex::new(0.0, 0.0);
 }
 
 impl<T: Term, const N: usize> Term for [T; N] {
-    const COMPACT: bool = T::COMPACT_ARRAYS;
-    const COMPACT_ARRAYS: bool = T::COMPACT_ARRAYS;
     #[inline(always)]
     fn zero() -> Self {
         [T::zero(); N]
     }
     #[inline(always)]
     fn add(mut self, other: Self) -> Self {
-        let count = if T::COMPACT_ARRAYS { opaque(N) } else { N };
-        for (a, b) in self.iter_mut().zip(other).take(count) {
+        for (a, b) in self.iter_mut().zip(other) {
             *a = a.add(b);
         }
         self

@@ -1,14 +1,17 @@
-//! Elimination by rows exchanged, of one matrix that lies by rows.
+//! LU factorisation with partial pivoting: LAPACK's `getrf`, in halves of columns as in S. Toledo, "Locality of
+//! reference in LU decomposition with partial pivoting", 1997; `getrs`, which solves systems with the factors,
+//! and `laswp`, which exchanges rows.
+//!
+//! Matrices are eliminated by rows: there vectors are rows, whole ones are exchanged, and products read them in
+//! place. Only the panel of columns that is factored unblocked is kept column-major meanwhile.
 
-use super::matrices::{Number, part_width};
-use super::multiples::{AT_ONCE, subtract_multiples};
-use super::triangular::{SUBTRACT, Triangle};
-use crate::gemm::{Mat, MatMut, for_each_part, gemm};
-use crate::parallel::alone;
-use crate::parallel::scratch::with_buffer;
-use crate::rows::loops::{RowKernel, Vectorised};
-use crate::vec::Lanes;
-use corten_core::Result;
+use crate::blas::{
+    AT_ONCE, Blas, Kernel, Product, for_each_part, for_each_part_of_columns, in_columns,
+    in_columns_mut, in_rows, in_rows_mut, subtract_multiples, vectorised,
+};
+use crate::number::Number;
+use crate::trtrs::{Triangle, with_rows};
+use faer::{MatMut, MatRef};
 use std::ops::Range;
 
 /// Columns that are factored one by one: fewer make products of too few steps.
@@ -27,89 +30,88 @@ const ALONE: usize = 1 << 27;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// A matrix by rows, which lie `stride` apart.
-pub(super) struct Rows<'a, T> {
-    pub(super) data: &'a mut [T],
+/// A matrix by rows, which are `stride` apart.
+pub(crate) struct Rows<'a, T> {
+    pub data: &'a mut [T],
     /// Where panels are factored.
     room: &'a mut [T],
-    pub(super) shape: [usize; 2],
-    pub(super) stride: usize,
+    pub shape: [usize; 2],
+    pub stride: usize,
 }
 
 impl<T: Number> Rows<'_, T> {
-    fn matrix(&mut self) -> Result<MatMut<'_, T>> {
-        MatMut::strided(self.data, self.shape, [self.stride, 1])
+    pub(crate) fn matrix(&mut self) -> MatMut<'_, T> {
+        in_rows_mut(self.data, self.shape, self.stride)
     }
 
     /// Some columns, from the row on that the first one has on the diagonal.
-    fn part(&mut self, columns: Range<usize>) -> Result<MatMut<'_, T>> {
-        let [_, below] = self.matrix()?.split_rows(columns.start);
-        let [left, _] = below.split_columns(columns.end);
-        let [_, own] = left.split_columns(columns.start);
-        Ok(own)
+    fn part(&mut self, columns: Range<usize>) -> MatMut<'_, T> {
+        let rows = self.shape[0] - columns.start;
+        self.matrix().submatrix_mut(columns.start, columns.start, rows, columns.len())
     }
 }
 
-/// Factors a matrix, given by rows, to one by columns. Gives the first zero of the diagonal of `U`,
+/// `getrf`: factors a matrix, given by rows, to one by columns. Gives the first zero of the diagonal of `U`,
 /// counted from 1, or 0.
-///
-/// # Errors
-/// Those of products.
-pub(super) fn factor_by_columns<T: Number>(
+pub(crate) fn getrf<T: Number>(
+    blas: &dyn Blas<T>,
     source: &[T],
     shape: [usize; 2],
     out: &mut [T],
     pivots: &mut [i32],
-) -> Result<i32> {
+) -> i32 {
     let [rows, cols] = shape;
+    let mut info = 0;
     if rows >= cols && cols <= PANEL {
-        return with_buffer(room_of(shape), |room| {
+        blas.with_buffer(room_of(shape), &mut |room| {
             let mut panel = Panel::of(room, shape);
-            panel.fill(Mat::row_major(source, rows, cols)?)?;
-            let zero = panel.factor(0, pivots);
+            panel.fill(blas, in_rows(source, shape, cols));
+            info = panel.factor(0, pivots);
             for (to, from) in out.chunks_exact_mut(rows).zip(panel.columns()) {
                 to.copy_from_slice(&from[..rows]);
             }
-            Ok(zero)
         });
+        return info;
     }
-    alone_where_small(shape, || {
-        with_copy(source, shape, |mut matrix| {
-            let info = factor(&mut matrix, pivots)?;
-            let (matrix, out) = (matrix.matrix()?, MatMut::row_major(out, cols, rows)?.t());
-            for_each_part(out, part_width(cols, rows), |columns, part| {
-                part.t().copy_of(matrix.read().cols(columns).t())
-            })?;
-            Ok(info)
-        })
-    })
+    alone_where_small(blas, shape, || {
+        with_copy(blas, source, shape, |mut matrix| {
+            info = factor(blas, &mut matrix, pivots);
+            let (width, factors) = (blas.part_width(cols, rows), matrix.matrix());
+            for_each_part(blas, in_columns_mut(out, shape, rows), width, |columns, part| {
+                blas.copy(part, factors.as_ref().subcols(columns.start, columns.len()));
+            });
+        });
+    });
+    info
 }
 
 /// Runs what eliminates a matrix of this shape, on the calling thread alone if it is small.
-fn alone_where_small<R>([rows, cols]: [usize; 2], body: impl FnOnce() -> R) -> R {
+fn alone_where_small<T>(blas: &dyn Blas<T>, [rows, cols]: [usize; 2], mut body: impl FnMut()) {
     let work = rows.saturating_mul(cols).saturating_mul(rows.min(cols));
-    if work <= ALONE { alone(body) } else { body() }
+    if work <= ALONE { blas.alone(&mut body) } else { body() }
 }
 
 /// Calls `body` with a copy of a matrix. Its rows are an odd number of lines apart: they do not get in
 /// each other's way in a cache.
-pub(super) fn with_copy<T: Number, R>(
+pub(crate) fn with_copy<T: Number>(
+    blas: &dyn Blas<T>,
     source: &[T],
     shape: [usize; 2],
-    body: impl FnOnce(Rows<'_, T>) -> Result<R>,
-) -> Result<R> {
+    mut body: impl FnMut(Rows<'_, T>),
+) {
     let ([rows, cols], line) = (shape, LINE / size_of::<T>());
     let stride = (cols.div_ceil(line) | 1) * line;
     let room = room_of([rows, cols.min(PANEL)]);
-    with_buffer(rows * stride + line + room, |buffer| {
+    blas.with_buffer(rows * stride + line + room, &mut |buffer| {
         let (data, room) = on_lines(buffer).split_at_mut(rows * stride);
-        let source = Mat::row_major(source, rows, cols)?;
+        let source = in_rows(source, shape, cols);
         let mut matrix = Rows { data, room, shape, stride };
-        for_each_part(matrix.matrix()?, part_width(cols, rows), |columns, part| {
-            part.copy_of(source.cols(columns))
-        })?;
-        body(matrix)
-    })
+        let width = blas.part_width(cols, rows);
+        for_each_part(blas, matrix.matrix(), width, |columns, part| {
+            blas.copy(part, source.subcols(columns.start, columns.len()));
+        });
+        body(matrix);
+    });
 }
 
 /// What lies from the first line on.
@@ -119,87 +121,79 @@ fn on_lines<T>(buffer: &mut [T]) -> &mut [T] {
 }
 
 /// Replaces a matrix by its factors. Gives the first zero of the diagonal of `U`, counted from 1, or 0.
-///
-/// # Errors
-/// Those of products.
-pub(super) fn factor<T: Number>(matrix: &mut Rows<'_, T>, pivots: &mut [i32]) -> Result<i32> {
+pub(crate) fn factor<T: Number>(
+    blas: &dyn Blas<T>,
+    matrix: &mut Rows<'_, T>,
+    pivots: &mut [i32],
+) -> i32 {
     let [rows, cols] = matrix.shape;
     let steps = rows.min(cols);
     let mut info = 0;
-    factor_columns(matrix, 0..steps, pivots, &mut info)?;
+    factor_columns(blas, matrix, 0..steps, pivots, &mut info);
     if cols > steps {
-        take_out(matrix.matrix()?, 0..steps, cols)?;
+        take_out(blas, matrix.matrix(), 0..steps, cols);
     }
-    Ok(info)
+    info
 }
 
 /// Factors some columns, whose rows above them are done: the left half, then the right half, from
-/// which the left one has been taken out. So most of the work is products of large matrices (Toledo,
-/// "Locality of Reference in LU Decomposition with Partial Pivoting", 1997).
+/// which the left one has been taken out. So most of the work is products of large matrices.
 fn factor_columns<T: Number>(
+    blas: &dyn Blas<T>,
     matrix: &mut Rows<'_, T>,
     range: Range<usize>,
     pivots: &mut [i32],
     info: &mut i32,
-) -> Result<()> {
+) {
     if range.len() <= PANEL {
-        let zero = factor_few(matrix, range, pivots)?;
+        let zero = factor_panel(blas, matrix, range, pivots);
         *info = if *info == 0 { zero } else { *info };
-        return Ok(());
+        return;
     }
     let rows = matrix.shape[0] - range.start;
-    alone_where_small([rows, range.len()], || factor_halves(matrix, range, pivots, info))
-}
-
-/// [`factor_columns`] of more than a panel has.
-fn factor_halves<T: Number>(
-    matrix: &mut Rows<'_, T>,
-    range: Range<usize>,
-    pivots: &mut [i32],
-    info: &mut i32,
-) -> Result<()> {
-    let middle = range.start + (range.len() / 2).next_multiple_of(PANEL);
-    factor_columns(matrix, range.start..middle, pivots, info)?;
-    take_out(matrix.matrix()?, range.start..middle, range.end)?;
-    factor_columns(matrix, middle..range.end, pivots, info)
+    alone_where_small(blas, [rows, range.len()], || {
+        let middle = range.start + (range.len() / 2).next_multiple_of(PANEL);
+        factor_columns(blas, matrix, range.start..middle, pivots, info);
+        take_out(blas, matrix.matrix(), range.start..middle, range.end);
+        factor_columns(blas, matrix, middle..range.end, pivots, info);
+    });
 }
 
 /// Factors at most [`PANEL`] columns in a place of their own, and exchanges the rows of the others. Gives
 /// their first zero as [`factor`] does.
-fn factor_few<T: Number>(
+fn factor_panel<T: Number>(
+    blas: &dyn Blas<T>,
     matrix: &mut Rows<'_, T>,
     range: Range<usize>,
     pivots: &mut [i32],
-) -> Result<i32> {
+) -> i32 {
     let ([rows, cols], stride, start) = (matrix.shape, matrix.stride, range.start);
     let room = std::mem::take(&mut matrix.room);
     let mut panel = Panel::of(room, [rows - start, range.len()]);
-    panel.fill(matrix.part(range.clone())?.read())?;
+    panel.fill(blas, matrix.part(range.clone()).as_ref());
     let zero = panel.factor(start, &mut pivots[range.clone()]);
     for row in range.clone() {
         exchange(matrix.data, stride, cols, [row, pivots[row] as usize - 1]);
     }
-    matrix.part(range)?.copy_of(panel.matrix()?.read())?;
+    blas.copy(matrix.part(range), panel.matrix());
     matrix.room = room;
-    Ok(zero)
+    zero
 }
 
 /// Solves for the rows that are done with the columns on their left, up to the column `end`, and
 /// subtracts what the others have of them.
-fn take_out<T: Number>(matrix: MatMut<'_, T>, done: Range<usize>, end: usize) -> Result<()> {
-    let [above, below] = matrix.split_rows(done.end);
-    let [_, above] = above.split_rows(done.start);
-    let [left, right] = above.split_columns(done.end);
-    let [_, factors] = left.split_columns(done.start);
-    let [mut solved, _] = right.split_columns(end - done.end);
-    let triangle =
-        Triangle { factors: factors.read(), upper: false, unit: true, conjugated: false };
-    let width = part_width(end - done.end, triangle.work());
-    for_each_part(solved.reborrow(), width, |_, part| triangle.solve(part))?;
-    let [left, right] = below.split_columns(done.end);
-    let [_, factors] = left.split_columns(done.start);
-    let [rest, _] = right.split_columns(end - done.end);
-    gemm(rest, factors.read(), solved.read(), SUBTRACT)
+fn take_out<T: Number>(blas: &dyn Blas<T>, matrix: MatMut<'_, T>, done: Range<usize>, end: usize) {
+    let (above, below) = matrix.split_at_row_mut(done.end);
+    let (left, right) = above.split_at_row_mut(done.start).1.split_at_col_mut(done.end);
+    let factors = left.as_ref().subcols(done.start, done.len());
+    let mut solved = right.subcols_mut(0, end - done.end);
+    let triangle = Triangle { factors, upper: false, unit: true, conjugated: false };
+    let width = blas.part_width(end - done.end, triangle.work());
+    for_each_part(blas, solved.as_mut(), width, |_, part| triangle.solve(blas, part));
+    let (left, right) = below.split_at_col_mut(done.end);
+    let factors = left.as_ref().subcols(done.start, done.len());
+    let rest = right.subcols_mut(0, end - done.end);
+    blas.gemm(rest, factors.into(), solved.as_ref().into(), Product::Subtract);
 }
 
 /// Columns side by side on their own, which are factored one by one.
@@ -227,17 +221,17 @@ impl<'a, T: Number> Panel<'a, T> {
         Self { columns, upper: &mut upper[..width * width], rows, height, width }
     }
 
-    fn matrix(&mut self) -> Result<MatMut<'_, T>> {
-        MatMut::strided(self.columns, [self.rows, self.width], [1, self.height])
+    fn matrix(&self) -> MatRef<'_, T> {
+        in_columns(self.columns, [self.rows, self.width], self.height)
     }
 
     /// Takes the values of a matrix.
-    fn fill(&mut self, source: Mat<'_, T>) -> Result<()> {
-        self.matrix()?.t().copy_of(source.t())?;
-        for column in self.columns.chunks_exact_mut(self.height) {
-            column[self.rows..].fill(T::zero());
+    fn fill(&mut self, blas: &dyn Blas<T>, source: MatRef<'_, T>) {
+        let Self { rows, width, height, .. } = *self;
+        blas.copy(in_columns_mut(self.columns, [rows, width], height), source);
+        for column in self.columns.chunks_exact_mut(height) {
+            column[rows..].fill(T::zero());
         }
-        Ok(())
     }
 
     fn columns(&self) -> impl Iterator<Item = &[T]> {
@@ -247,7 +241,7 @@ impl<'a, T: Number> Panel<'a, T> {
     /// Gives the first column whose pivot is zero, counted from 1, or 0. Rows and columns are counted
     /// from `start` on.
     fn factor(&mut self, start: usize, pivots: &mut [i32]) -> i32 {
-        f32::run(Factoring { panel: self, start, pivots })
+        vectorised(Factoring { panel: self, start, pivots })
     }
 
     /// A step of elimination where all of a column is short. Gives the pivot's row.
@@ -327,11 +321,11 @@ struct Factoring<'p, 'a, T> {
     pivots: &'p mut [i32],
 }
 
-impl<T: Number> RowKernel<f32> for Factoring<'_, '_, T> {
+impl<T: Number> Kernel for Factoring<'_, '_, T> {
     type Out = i32;
 
     #[inline(always)]
-    fn run<V: Lanes<Elem = f32>>(self) -> i32 {
+    fn run(self) -> i32 {
         let Self { panel, start, pivots } = self;
         let (height, width) = (panel.height, panel.width);
         let mut zero = 0;
@@ -417,19 +411,92 @@ fn exchange<T>(rows: &mut [T], stride: usize, width: usize, [first, second]: [us
     }
 }
 
-/// Exchanges rows of so many numbers by their pivots.
-pub(super) fn exchange_rows<T>(rows: &mut [T], width: usize, pivots: &[i32]) {
+/// `laswp`: exchanges rows of so many numbers by their pivots.
+pub(crate) fn exchange_rows<T>(rows: &mut [T], width: usize, pivots: &[i32]) {
     for (row, &pivot) in pivots.iter().enumerate() {
         exchange(rows, width, width, [row, pivot as usize - 1]);
     }
 }
 
 /// Undoes [`exchange_rows`].
-pub(super) fn exchange_rows_back<T>(rows: &mut [T], width: usize, pivots: &[i32]) {
+pub(crate) fn exchange_rows_back<T>(rows: &mut [T], width: usize, pivots: &[i32]) {
     for (row, &pivot) in pivots.iter().enumerate().rev() {
         exchange(rows, width, width, [row, pivot as usize - 1]);
     }
 }
 
+/// `getrs`: replaces columns of `n` numbers by the solution of systems with a matrix, its transpose or its
+/// adjoint, given its factors by columns. Pivots are rows, counted from 1.
+pub(crate) fn getrs<T: Number>(
+    blas: &dyn Blas<T>,
+    (factors, pivots): (&[T], &[i32]),
+    x: &mut [T],
+    transposed: bool,
+    conjugated: bool,
+) {
+    let n = pivots.len();
+    let factors = in_columns(factors, [n, n], n);
+    let factors = if transposed { factors.transpose() } else { factors };
+    let lower = Triangle { factors, upper: transposed, unit: true, conjugated };
+    let upper = Triangle { factors, upper: !transposed, unit: false, conjugated };
+    let width = blas.part_width(x.len() / n, lower.work() + upper.work());
+    for_each_part_of_columns(blas, x, n, width, |x| {
+        if !transposed && lower.takes_columns(x.len() / n) {
+            x.chunks_exact_mut(n).for_each(|x| exchange_rows(x, 1, pivots));
+            lower.solve_columns(x);
+            return upper.solve_columns(x);
+        }
+        with_rows(blas, x, n, |x, width| {
+            if !transposed {
+                exchange_rows(x, width, pivots);
+            }
+            let order = if transposed { [&upper, &lower] } else { [&lower, &upper] };
+            for triangle in order {
+                triangle.solve(blas, in_rows_mut(x, [n, width], width));
+            }
+            if transposed {
+                exchange_rows_back(x, width, pivots);
+            }
+        });
+    });
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pivots_are_the_first_of_the_largest() {
+        let nan = f64::NAN;
+        for (column, first, expected) in [
+            (&[1.0, -3.0, 3.0, 2.0][..], 0, 1),
+            (&[8.0, -3.0, 3.0, 5.0], 1, 3),
+            (&[0.0, 0.0, 0.0], 1, 1),
+            (&[0.0, 0.0, 0.0, nan], 2, 2),
+            (&[nan, 7.0], 0, 0),
+            (&[1.0, nan, -2.0, 2.0], 0, 2),
+            (&[nan, nan], 0, 0),
+        ] {
+            for shift in [0, 1, 15, 16, 31] {
+                let mut filled = vec![9.0; shift];
+                filled.extend_from_slice(column);
+                filled.resize(filled.len().next_multiple_of(LANES), 0.0);
+                assert_eq!(
+                    largest(&filled, shift + first),
+                    shift + expected,
+                    "{column:?} at {shift}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_exchanged_and_brought_back() {
+        let rows: Vec<f32> = (0_u8..12).map(f32::from).collect();
+        let (mut exchanged, pivots) = (rows.clone(), [3, 3, 4, 4]);
+        exchange_rows(&mut exchanged, 3, &pivots);
+        assert_eq!(exchanged[..3], [6.0, 7.0, 8.0]);
+        exchange_rows_back(&mut exchanged, 3, &pivots);
+        assert_eq!(exchanged, rows);
+    }
+}
