@@ -256,6 +256,7 @@ class Pinned(OnTheEmulator):
         self.assertEqual(made.pin_memory().data_ptr(), made.data_ptr())
         self.assertTrue(made[1:].is_pinned())
         self.assertEqual(torch.ones(0).pin_memory().shape, (0,))
+        self.assertEqual(torch.ones(1).expand(3).pin_memory().tolist(), [1, 1, 1])
         self.assertTrue(x.untyped_storage().pin_memory().is_pinned())
         with self.assertRaisesRegex(RuntimeError, "only dense CPU tensors can be pinned"):
             x.cuda().pin_memory()
