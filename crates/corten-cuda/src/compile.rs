@@ -6,7 +6,7 @@
 
 use crate::device::{bound, gpu};
 use crate::disk_cache;
-use crate::driver::{Handle, Nvrtc, driver, error, nvrtc};
+use crate::driver::{Handle, Nvrtc, RelaxedCapture, driver, error, nvrtc};
 use corten_core::{DType, Result, bail, err};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char};
@@ -88,6 +88,7 @@ fn compute_capability(device: i8) -> Result<i32> {
 fn load_module(device: i8, compiled: &Compiled) -> Result<Function> {
     bound(device)?;
     let driver = driver()?;
+    let _relaxed = RelaxedCapture::new(driver);
     let (mut module, mut function) = (Handle::NULL, Handle::NULL);
     let symbol = c_text(&compiled.symbol)?;
     // SAFETY: the image is a cubin, or PTX that ends with a zero, and stays during the call; the driver

@@ -5,7 +5,7 @@ use crate::caching::{
 };
 use crate::device::{DeviceGuard, MOST_DEVICES, bound, gpu, mem_get_info};
 use crate::driver::{
-    AccessDescription, AllocationProperties, DeviceAddress, Driver, Handle, driver, error,
+    AccessDescription, AllocationProperties, DeviceAddress, Driver, Handle, RelaxedCapture, driver, error,
 };
 use corten_core::{Result, err};
 use std::collections::BTreeMap;
@@ -108,6 +108,7 @@ impl RawStreams for DriverMemory {
 impl RawMem for DriverMemory {
     fn alloc(&self, device: usize, bytes: u64) -> Result<u64, RawError> {
         let driver = on(device)?;
+        let _relaxed = RelaxedCapture::new(driver);
         let mut address = 0;
         // SAFETY: the driver writes one address.
         checked(driver, unsafe { (driver.cuMemAlloc_v2)(&mut address, bytes as usize) })?;
@@ -149,6 +150,7 @@ impl VirtualMemory for DriverMemory {
     fn map(&self, device: usize, address: u64, bytes: u64) -> Result<(), RawError> {
         let driver = on(device)?;
         let number = gpu(device as i8)?.handle;
+        let _relaxed = RelaxedCapture::new(driver);
         let properties = AllocationProperties::of_device(number);
         let access = AccessDescription::of_device(number);
         let (mut handle, bytes) = (0, bytes as usize);
@@ -191,6 +193,7 @@ impl RawHostMem for DriverMemory {
     fn alloc_host(&self, bytes: u64) -> Result<u64, RawError> {
         let _guard = DeviceGuard::new(-1)?;
         let driver = on(crate::current_device() as usize)?;
+        let _relaxed = RelaxedCapture::new(driver);
         let mut address: *mut c_void = std::ptr::null_mut();
         // SAFETY: the driver writes one address.
         let status = unsafe { (driver.cuMemHostAlloc)(&mut address, bytes as usize, PORTABLE) };

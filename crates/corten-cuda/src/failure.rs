@@ -5,7 +5,7 @@
 //! then the error is raised, once.
 
 use crate::device::{MOST_DEVICES, bound};
-use crate::driver::{driver, error};
+use crate::driver::{RelaxedCapture, driver, error};
 use corten_core::{Result, bail};
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -36,6 +36,7 @@ pub(crate) fn address(device: i8) -> Result<u64> {
     }
     bound(device)?;
     let driver = driver()?;
+    let _relaxed = RelaxedCapture::new(driver);
     let (mut host, mut address): (*mut c_void, u64) = (std::ptr::null_mut(), 0);
     // SAFETY: the driver writes an address each; the memory is never freed.
     unsafe {

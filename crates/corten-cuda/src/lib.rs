@@ -20,6 +20,7 @@ mod generator;
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
+mod graph;
 mod indexing;
 mod kernel;
 pub mod kernels;
@@ -43,6 +44,7 @@ pub use driver::{set_library_directories, set_library_search};
 pub use driver_memory::DriverMemory;
 pub use event::Event;
 pub use generator::{default_generator, manual_seed_all, new_generator};
+pub use graph::{CaptureMode, Graph, new_pool};
 pub use memory::{device_memory, is_pinned, pinned_memory, pinned_storage, record_stream};
 pub use stream::{Stream, StreamGuard};
 

@@ -1,32 +1,98 @@
-"""Recorded work of GPUs, which this build does not have."""
+"""CUDA graphs: work that is recorded once and launched as a whole, without the cost of each call."""
 
 from __future__ import annotations
 
+import gc
+
+import corten
 from corten import _C
 from corten.cuda._lazy import _lazy_init
 
-__all__ = ["CUDAGraph", "graph", "graph_pool_handle", "make_graphed_callables"]
-
-_pools = 0
-
-
-def _refuse():
-    _lazy_init()
-    raise NotImplementedError("CUDA graphs are not supported by this build")
+__all__ = ["CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
 
 
 class CUDAGraph:
-    """Recorded work."""
+    """Recorded work of a GPU.
 
-    def __new__(cls, keep_graph=False):
-        _refuse()
+    A replay reads and writes the tensors of the record: inputs are copied into them before, results read from
+    them after. Random numbers cannot be drawn in a record.
+    """
+
+    def __init__(self, keep_graph=False):
+        _lazy_init()
+        if keep_graph:
+            raise NotImplementedError("CUDAGraph: keep_graph=True is not supported")
+        self._native = _C._CudaGraph()
+
+    def capture_begin(self, pool=None, capture_error_mode="global"):
+        """Records what the current stream is given from now on, instead of doing it."""
+        self._native.capture_begin(pool, capture_error_mode)
+
+    def capture_end(self):
+        """Ends the record."""
+        self._native.capture_end()
+
+    def instantiate(self):
+        """Makes the record ready to be launched; :meth:`capture_end` has done so."""
+
+    def replay(self):
+        """Does the recorded work once more, in the current stream."""
+        self._native.replay()
+
+    def reset(self):
+        """Gives the record up."""
+        self._native.reset()
+
+    def pool(self):
+        """The name of the place that the record's tensors are in, for other graphs."""
+        return self._native.pool()
+
+    def enable_debug_mode(self):
+        """Keeps what :meth:`debug_dump` writes."""
+
+    def debug_dump(self, debug_path):
+        """Writes the record as a picture."""
+        raise NotImplementedError("CUDAGraph.debug_dump is not supported")
 
 
 class graph:
-    """Records what is done in a ``with`` block."""
+    """Records what is done in a ``with`` block.
+
+    Args:
+        cuda_graph: The :class:`CUDAGraph` that gets the record.
+        pool: The place of another graph's tensors, from its ``pool()`` or :func:`graph_pool_handle`, to share.
+        stream: The stream of the block; by default one that all blocks have in common.
+        capture_error_mode: ``"global"``, ``"thread_local"`` or ``"relaxed"``: whose calls end the record when
+            they are such that it cannot contain.
+    """
+
+    default_capture_stream = None
 
     def __init__(self, cuda_graph, pool=None, stream=None, capture_error_mode="global"):
-        _refuse()
+        if graph.default_capture_stream is None:
+            graph.default_capture_stream = corten.cuda.Stream()
+        self.pool = pool
+        self.capture_stream = stream if stream is not None else graph.default_capture_stream
+        self.stream_ctx = corten.cuda.stream(self.capture_stream)
+        self.cuda_graph = cuda_graph
+        self.capture_error_mode = capture_error_mode
+
+    def __enter__(self):
+        corten.cuda.synchronize()
+        gc.collect()
+        corten.cuda.empty_cache()
+        self.stream_ctx.__enter__()
+        try:
+            self.cuda_graph.capture_begin(self.pool, capture_error_mode=self.capture_error_mode)
+        except BaseException:
+            self.stream_ctx.__exit__(None, None, None)
+            raise
+
+    def __exit__(self, kind, value, traceback):
+        try:
+            self.cuda_graph.capture_end()
+        finally:
+            self.stream_ctx.__exit__(kind, value, traceback)
 
 
 def is_current_stream_capturing():
@@ -35,12 +101,128 @@ def is_current_stream_capturing():
 
 
 def graph_pool_handle():
-    """A name for a place for the memory of records."""
-    global _pools
-    _pools += 1
-    return 0, _pools
+    """A name for a place that the tensors of several graphs share."""
+    return _C._graph_pool_handle()
+
+
+def _tensors(value):
+    if isinstance(value, corten.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in _tensors(item)]
+    if isinstance(value, dict):
+        return [tensor for item in value.values() for tensor in _tensors(item)]
+    return []
+
+
+def _with_tensors(value, tensors):
+    """`value` with its tensors replaced, in order."""
+    if isinstance(value, corten.Tensor):
+        return next(tensors)
+    if isinstance(value, (list, tuple)):
+        items = [_with_tensors(item, tensors) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {key: _with_tensors(item, tensors) for key, item in value.items()}
+    return value
+
+
+class _Recorded:
+    """A function with its record: one graph forward, one backward."""
+
+    def __init__(self, function, arguments, warmups, allow_unused, pool):
+        self.inputs = _tensors(arguments)
+        self.parameters = list(function.parameters()) if isinstance(function, corten.nn.Module) else []
+        self.leaves = [tensor for tensor in (*self.inputs, *self.parameters) if tensor.requires_grad]
+        self._warm_up(function, arguments, warmups, allow_unused)
+        self.forward, self.backward = CUDAGraph(), None
+        with graph(self.forward, pool=pool):
+            self.result = function(*arguments)
+        self.outputs = _tensors(self.result)
+        self.differentiable = [output for output in self.outputs if output.requires_grad]
+        if not self.differentiable:
+            return
+        self.given = [corten.empty_like(output) for output in self.differentiable]
+        self.backward = CUDAGraph()
+        with graph(self.backward, pool=pool):
+            self.gradients = corten.autograd.grad(
+                self.differentiable, self.leaves, self.given, allow_unused=allow_unused, retain_graph=True)
+
+    def _warm_up(self, function, arguments, warmups, allow_unused):
+        """Runs outside of a record: kernels are compiled and workspaces allocated."""
+        corten.cuda.synchronize()
+        with corten.cuda.stream(corten.cuda.Stream()):
+            for _ in range(warmups):
+                outputs = [output for output in _tensors(function(*arguments)) if output.requires_grad]
+                if outputs:
+                    given = [corten.ones_like(output) for output in outputs]
+                    corten.autograd.grad(outputs, self.leaves, given, allow_unused=allow_unused)
+        corten.cuda.synchronize()
+
+    def __call__(self, *arguments):
+        recorded = self
+
+        class Replay(corten.autograd.Function):
+            @staticmethod
+            def forward(ctx, *tensors):
+                for place, tensor in zip(recorded.inputs, tensors):
+                    if place.data_ptr() != tensor.data_ptr():
+                        place.copy_(tensor)
+                recorded.forward.replay()
+                return tuple(output.detach() for output in recorded.outputs)
+
+            @staticmethod
+            def backward(ctx, *gradients):
+                wanted = [g for g, output in zip(gradients, recorded.outputs) if output.requires_grad]
+                for place, gradient in zip(recorded.given, wanted):
+                    place.copy_(gradient) if gradient is not None else place.zero_()
+                recorded.backward.replay()
+                found = iter(recorded.gradients)
+                return tuple(
+                    None if not tensor.requires_grad else _detached(next(found))
+                    for tensor in (*recorded.inputs, *recorded.parameters))
+
+        tensors = _tensors(arguments)
+        if len(tensors) != len(self.inputs):
+            raise ValueError(f"the record was made with {len(self.inputs)} tensors, not {len(tensors)}")
+        found = Replay.apply(*tensors, *self.parameters)
+        return _with_tensors(self.result, iter(found))
+
+
+def _detached(gradient):
+    return None if gradient is None else gradient.detach()
 
 
 def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unused_input=False, pool=None):
-    """Functions that replay records of others."""
-    _refuse()
+    """Functions or modules that replay records of themselves, gradients included.
+
+    Args:
+        callables: One of them, or a tuple, recorded one after the other into one place.
+        sample_args: The arguments of each, whose tensors become the places of later arguments.
+        num_warmup_iters: How often each runs before it is recorded.
+        allow_unused_input: Whether inputs may be without a gradient.
+        pool: The place of other graphs' tensors.
+    """
+    alone = not isinstance(callables, tuple)
+    functions = (callables,) if alone else callables
+    samples = (sample_args,) if alone else sample_args
+    pool = graph_pool_handle() if pool is None else pool
+    made = []
+    for function, arguments in zip(functions, samples):
+        recorded = _Recorded(function, arguments, num_warmup_iters, allow_unused_input, pool)
+        if isinstance(function, corten.nn.Module):
+            made.append(_graphed_module(function, recorded))
+        else:
+            made.append(recorded.__call__)
+    return made[0] if alone else tuple(made)
+
+
+def _graphed_module(module, recorded):
+    """The module, whose calls in the mode of the record replay it."""
+    original, training = module.forward, module.training
+
+    def forward(*arguments):
+        return recorded(*arguments) if module.training == training else original(*arguments)
+
+    module.forward = forward
+    return module

@@ -66,3 +66,27 @@ impl Handle {
 
 /// An address in the memory of a device.
 pub(crate) type DeviceAddress = u64;
+
+/// Lets this thread make calls that a capture cannot contain, such as allocations, until it is dropped: what
+/// they make is not part of the record.
+pub(crate) struct RelaxedCapture {
+    driver: &'static Driver,
+    previous: i32,
+}
+
+impl RelaxedCapture {
+    pub(crate) fn new(driver: &'static Driver) -> Self {
+        // CU_STREAM_CAPTURE_MODE_RELAXED.
+        let mut mode = 2;
+        // SAFETY: the driver exchanges one number.
+        unsafe { (driver.cuThreadExchangeStreamCaptureMode)(&mut mode) };
+        Self { driver, previous: mode }
+    }
+}
+
+impl Drop for RelaxedCapture {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { (self.driver.cuThreadExchangeStreamCaptureMode)(&mut self.previous) };
+    }
+}

@@ -6,6 +6,7 @@
 mod devices;
 mod events;
 pub(crate) mod exchange;
+mod graphs;
 mod libraries;
 pub(crate) mod memory;
 mod streams;
@@ -18,12 +19,14 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = devices::functions();
     rows.extend(streams::functions());
     rows.extend(memory::functions());
+    rows.extend(graphs::functions());
     rows
 }
 
 /// Makes the types. Nothing of CUDA is looked for.
 pub(crate) fn add_to(module: &Obj) -> Py<()> {
     corten::cuda::set_library_search(libraries::directories);
+    graphs::add_to(module)?;
     events::add_to(module)
 }
 
