@@ -11,7 +11,7 @@ use corten::cuda::caching::{
     BlockInfo, HistoryOptions, PoolId, SegmentInfo, StreamId, TraceAction, TraceEntry,
 };
 use corten::cuda::{self, Stream};
-use corten_core::{KeySet, Layout, MemoryFormat, TensorBase};
+use corten_core::{KeySet, TensorBase};
 use corten_ops::{Tensor, op};
 
 /// The functions of the module.
@@ -266,8 +266,8 @@ fn record_stream(_module: &Obj, args: Args<'_>) -> Py<Obj> {
 /// A copy of a tensor in pinned memory, with its strides; the tensor itself if it is pinned.
 fn pin(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let bound = parser!("_cuda_pinTensor(Tensor tensor)").parse(None, args)?;
-    let mut source = bound.tensor(0)?;
-    if !source.device().is_cpu() || source.layout() != Layout::Strided {
+    let source = bound.tensor(0)?;
+    if !source.device().is_cpu() {
         return Err(runtime_error(format!(
             "cannot pin '{}' only dense CPU tensors can be pinned",
             tensor::legacy_name(&source)
@@ -275,10 +275,6 @@ fn pin(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     }
     if is_pinned(&source) {
         return tensor::wrap(&source);
-    }
-    if source.strides().contains(&0) {
-        // Elements that share their memory cannot be written one by one.
-        source = op1!("aten::contiguous", &source, MemoryFormat::Contiguous)?;
     }
     let (sizes, strides) = (source.sizes(), source.strides());
     let steps = sizes.iter().zip(strides.iter()).map(|(&size, &stride)| (size - 1) * stride);
