@@ -69,7 +69,10 @@ def pin_memory(self, device=None):
     pin = vars(_C).get("_cuda_pinTensor")
     if pin is None:
         raise NotImplementedError("pin_memory: this build has no pinned memory")
-    return pin(self)
+    if self.layout is not _C.strided:
+        raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
+    # Elements that share their memory cannot be copied to one by one.
+    return pin(self.contiguous() if 0 in self.stride() else self)
 
 
 def const_data_ptr(self):

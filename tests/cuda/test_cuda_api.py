@@ -256,6 +256,7 @@ class Pinned(OnTheEmulator):
         self.assertEqual(made.pin_memory().data_ptr(), made.data_ptr())
         self.assertTrue(made[1:].is_pinned())
         self.assertEqual(torch.ones(0).pin_memory().shape, (0,))
+        self.assertEqual(torch.ones(1).expand(3).pin_memory().tolist(), [1, 1, 1])
         self.assertTrue(x.untyped_storage().pin_memory().is_pinned())
         with self.assertRaisesRegex(RuntimeError, "only dense CPU tensors can be pinned"):
             x.cuda().pin_memory()
@@ -718,8 +719,7 @@ class Training(OnTheEmulator):
         self.assertEqual(scaler.get_scale(), 1024.0)
 
     def test_unsupported_names_say_so(self):
-        for refused in (lambda: cuda.CUDAGraph(), lambda: cuda.graph(None),
-                        lambda: cuda.memory.CUDAPluggableAllocator("a", "b", "c"), cuda.current_blas_handle):
+        for refused in (lambda: cuda.memory.CUDAPluggableAllocator("a", "b", "c"), cuda.current_blas_handle):
             with contextlib.suppress(NotImplementedError):
                 refused()
                 self.fail("it is supported, and needs a test of its own")
