@@ -6,6 +6,8 @@
 //! cargo run --release --package corten-linalg --example solvers
 //! ```
 
+#![allow(clippy::print_stdout, reason = "a program that prints")]
+
 use corten_linalg::{
     Blas, Lapack, MatMut, Operand, Product, RightHandSides, Run, Spectral, Triangular, Vectors,
 };
@@ -241,8 +243,8 @@ fn definite_and_triangular<T: Number>(a: &Mat<T>) {
     let n = a.nrows();
     let (mut definite, mut upper) = (a * a.adjoint(), a.clone());
     for k in 0..n {
-        definite[(k, k)] = definite[(k, k)] + from_f64::<T>(n as f64);
-        upper[(k, k)] = upper[(k, k)] + from_f64::<T>(n as f64);
+        definite[(k, k)] += from_f64::<T>(n as f64);
+        upper[(k, k)] += from_f64::<T>(n as f64);
         (k + 1..n).for_each(|row| upper[(row, k)] = T::zero_impl());
     }
     let data = columns(&definite);
@@ -304,7 +306,7 @@ fn indefinite<T: Number>(hermitian: &Mat<T>) {
     print("sytrf", hermitian, (own, own_residual), (peer, residual));
 }
 
-fn spectral<T: Number + Spectral>(
+fn spectral<T: Number + Spectral<Real: Copy>>(
     a: &Mat<T>,
     hermitian: &Mat<T>,
     real: impl Fn(<T as Spectral>::Real) -> T,
