@@ -306,12 +306,9 @@ fn indefinite<T: Number>(hermitian: &Mat<T>) {
     print("sytrf", hermitian, (own, own_residual), (peer, residual));
 }
 
-fn spectral<T: Number + Spectral<Real: Copy>>(
-    a: &Mat<T>,
-    hermitian: &Mat<T>,
-    real: impl Fn(<T as Spectral>::Real) -> T,
-) where
-    T: Spectral<Real: Copy>,
+fn spectral<T>(a: &Mat<T>, hermitian: &Mat<T>, real: impl Fn(<T as Spectral>::Real) -> T)
+where
+    T: Number + Spectral<Real: Copy>,
 {
     let (n, data, of_a) = (a.nrows(), columns(hermitian), columns(a));
     let nothing = || Mat::<T>::zeros(1, 1);
