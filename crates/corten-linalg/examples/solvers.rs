@@ -6,6 +6,8 @@
 //! cargo run --release --package corten-linalg --example solvers
 //! ```
 
+#![allow(clippy::print_stdout, reason = "a program that prints")]
+
 use corten_linalg::{
     Blas, Lapack, MatMut, Operand, Product, RightHandSides, Run, Spectral, Triangular, Vectors,
 };
@@ -241,8 +243,8 @@ fn definite_and_triangular<T: Number>(a: &Mat<T>) {
     let n = a.nrows();
     let (mut definite, mut upper) = (a * a.adjoint(), a.clone());
     for k in 0..n {
-        definite[(k, k)] = definite[(k, k)] + from_f64::<T>(n as f64);
-        upper[(k, k)] = upper[(k, k)] + from_f64::<T>(n as f64);
+        definite[(k, k)] += from_f64::<T>(n as f64);
+        upper[(k, k)] += from_f64::<T>(n as f64);
         (k + 1..n).for_each(|row| upper[(row, k)] = T::zero_impl());
     }
     let data = columns(&definite);
@@ -304,12 +306,9 @@ fn indefinite<T: Number>(hermitian: &Mat<T>) {
     print("sytrf", hermitian, (own, own_residual), (peer, residual));
 }
 
-fn spectral<T: Number + Spectral>(
-    a: &Mat<T>,
-    hermitian: &Mat<T>,
-    real: impl Fn(<T as Spectral>::Real) -> T,
-) where
-    T: Spectral<Real: Copy>,
+fn spectral<T>(a: &Mat<T>, hermitian: &Mat<T>, real: impl Fn(<T as Spectral>::Real) -> T)
+where
+    T: Number + Spectral<Real: Copy>,
 {
     let (n, data, of_a) = (a.nrows(), columns(hermitian), columns(a));
     let nothing = || Mat::<T>::zeros(1, 1);
