@@ -14,6 +14,7 @@ mod generator;
     missing_docs,
     clippy::all,
     clippy::undocumented_unsafe_blocks,
+    clippy::too_many_lines,
     unused,
     reason = "generated"
 )]

@@ -163,7 +163,6 @@ fn run_part(
     };
     let kernel = function(key, || program(expression, &dtypes, count, constants, width))?;
     let numel = iter.numel();
-    let mut pointers = pointers;
     let mut parameters = [(&raw mut pointers).cast::<c_void>(), (&raw mut *numbers).cast()];
     if width > 0 {
         let mut n = numel as u64;
@@ -198,7 +197,7 @@ fn dense_width(iter: &TensorIterator, at: &[*mut u8], count: usize, constants: u
     }
     let widest = operands().map(size).max().unwrap_or(1);
     let mut width = (16 / widest).clamp(1, 4) as usize;
-    while width > 1 && operands().any(|i| at[i].addr() % (width * size(i) as usize) != 0) {
+    while width > 1 && operands().any(|i| !at[i].addr().is_multiple_of(width * size(i) as usize)) {
         width /= 2;
     }
     width as u32

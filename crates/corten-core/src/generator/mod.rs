@@ -127,7 +127,7 @@ impl Generator {
         let Some(philox) = &self.0.philox else {
             bail!(Runtime, "CPU Generator does not use offset")
         };
-        ensure!(offset % 4 == 0, Runtime, "offset must be a multiple of 4");
+        ensure!(offset.is_multiple_of(4), Runtime, "offset must be a multiple of 4");
         lock(philox).offset = offset;
         Ok(())
     }
@@ -296,7 +296,7 @@ fn decode_philox(bytes: &[u8]) -> Result<PhiloxState> {
     ensure!(matches!(bytes.len(), 8 | 16), Runtime, "RNG state is wrong size");
     let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
     let offset = if bytes.len() == 16 { number(8) } else { 0 };
-    ensure!(offset % 4 == 0, Runtime, "offset must be a multiple of 4");
+    ensure!(offset.is_multiple_of(4), Runtime, "offset must be a multiple of 4");
     Ok(PhiloxState { seed: number(0), offset })
 }
 

@@ -10,8 +10,6 @@ pub(crate) const OUT_OF_MEMORY: i32 = 2;
 pub(crate) const NO_DEVICE: i32 = 100;
 /// CUDA_ERROR_NOT_READY.
 pub(crate) const NOT_READY: i32 = 600;
-/// CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED.
-pub(crate) const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
 
 /// What the driver calls a status, or its number.
 pub(crate) fn describe(driver: &Driver, status: i32) -> String {
