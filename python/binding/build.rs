@@ -20,9 +20,9 @@ fn main() {
     let (Ok(here), Ok(out)) = (env::var("CARGO_MANIFEST_DIR"), env::var("OUT_DIR")) else { return };
     let order = Path::new(&here).join("order.ld").display().to_string();
     let order = ["-T".to_owned(), order];
-    // Functions of different types that are the same instructions become one, which is a twentieth of
-    // the library; that functions have an address of their own is asked of those in `data_ptr.rs` alone,
-    // which are no one's twins.
+    // Functions of different types that are the same instructions become one. Only the deleters in
+    // `data_ptr.rs` of corten-core are told apart by their addresses, and no other deleter has their
+    // instructions.
     let fold = ["-Wl,--icf=all".to_owned()];
     // What `cargo xtask size` reads.
     let map = [format!("-Wl,-Map={out}/link.map")];

@@ -231,7 +231,7 @@ unsafe fn elements_at<L: Lanes, S: Sink<L>>(from: &[*const u8; 3], i: usize) -> 
     [a, if S::ARITY > 1 { at(1) } else { a }, if S::ARITY > 2 { at(2) } else { a }]
 }
 
-/// A step element by element, which is a fifth of the code.
+/// A step element by element, which is small and not fast.
 ///
 /// # Safety
 /// As for [`Step`].

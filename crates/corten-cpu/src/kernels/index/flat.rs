@@ -131,8 +131,8 @@ impl<'a, const N: usize> OffsetRows<'a, N> {
             let mut next = start;
             for (next, strides) in next.iter_mut().zip(self.strides) {
                 *next += strides[dim];
-                for reset in dim + 1..outer.len() {
-                    *next -= strides[reset] * self.position[reset];
+                for (stride, position) in strides[dim + 1..].iter().zip(&self.position[dim + 1..]) {
+                    *next -= stride * position;
                 }
             }
             self.position[dim] += 1;
