@@ -537,7 +537,7 @@ fn from_dlpack(_module: &Obj, args: Args<'_>) -> Py<Obj> {
         }
         return tensor::wrap(&import_capsule(source)?.0);
     }
-    if let Some(device) = device.filter(|device| device.is_cuda()) {
+    if device.is_some_and(Device::is_cuda) {
         check_cuda()?;
     }
     tensor::wrap(&import_with(source, device, copy)?)
