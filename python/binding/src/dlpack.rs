@@ -464,14 +464,21 @@ fn device_of(found: DlDevice) -> Py<Device> {
     match found.device_type {
         1 => Ok(Device::CPU),
         2 => {
-            // Without an allocator for it there is no support for the device.
-            corten_core::get_allocator(DeviceType::Cuda)?;
+            check_cuda()?;
             let index = i8::try_from(found.device_id).ok().filter(|&index| index >= 0);
             let name = || buffer_error(format!("there is no CUDA device {}", found.device_id));
             Ok(Device::cuda(index.ok_or_else(name)?))
         }
         other => Err(buffer_error(format!("Unsupported device_type: {other}"))),
     }
+}
+
+/// That there are GPUs: an allocator for them, and a driver.
+fn check_cuda() -> Py<()> {
+    corten_core::get_allocator(DeviceType::Cuda)?;
+    #[cfg(feature = "cuda")]
+    corten::cuda::check_driver()?;
+    Ok(())
 }
 
 fn dtype_of(described: DlDataType) -> Py<DType> {
@@ -507,8 +514,8 @@ fn from_dlpack(_module: &Obj, args: Args<'_>) -> Py<Obj> {
         }
         return tensor::wrap(&import_capsule(source)?.0);
     }
-    if let Some(device) = device.filter(|device| device.is_cuda()) {
-        corten_core::get_allocator(device.device_type)?;
+    if device.is_some_and(Device::is_cuda) {
+        check_cuda()?;
     }
     tensor::wrap(&import_with(source, device, copy)?)
 }
