@@ -6,7 +6,8 @@ use crate::event::Event;
 use crate::failure;
 use corten_core::{Result, ensure};
 use std::cell::Cell;
-use std::sync::OnceLock;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Streams per pool, as in PyTorch.
@@ -22,6 +23,12 @@ pub struct Stream {
     device: i8,
     id: i64,
     handle: Handle,
+}
+
+/// The streams that somebody has vouched for, by device and address.
+fn external_streams() -> MutexGuard<'static, BTreeSet<(i8, i64)>> {
+    static KNOWN: Mutex<BTreeSet<(i8, i64)>> = Mutex::new(BTreeSet::new());
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 thread_local! {
@@ -95,6 +102,8 @@ impl Stream {
     pub fn from_id(device: i8, id: i64) -> Result<Self> {
         let device = resolve(device);
         if id & 1 == 0 {
+            let known = id == 0 || external_streams().contains(&(device, id));
+            ensure!(known, Runtime, "no stream has the id {id}");
             return Ok(Self { device, id, handle: Handle(id as *mut _) });
         }
         let (level, place) = ((id >> 1) & 15, id >> 5);
@@ -110,7 +119,9 @@ impl Stream {
     /// # Safety
     /// `handle` must be a stream of the device for as long as this one or a copy is used.
     pub unsafe fn external(device: i8, handle: usize) -> Self {
-        Self { device: resolve(device), id: handle as i64, handle: Handle(handle as *mut _) }
+        let (device, id) = (resolve(device), handle as i64);
+        external_streams().insert((device, id));
+        Self { device, id, handle: Handle(handle as *mut _) }
     }
 
     /// Makes the stream the current one of its device on this thread, and gives the one that was.
