@@ -5,7 +5,8 @@ use crate::caching::{
 };
 use crate::device::{DeviceGuard, MOST_DEVICES, bound, gpu, mem_get_info};
 use crate::driver::{
-    AccessDescription, AllocationProperties, DeviceAddress, Driver, Handle, RelaxedCapture, driver, error,
+    AccessDescription, AllocationProperties, DeviceAddress, Driver, Handle, RelaxedCapture, driver,
+    error,
 };
 use corten_core::{Result, err};
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// The devices of the driver.
 #[derive(Default)]
-pub struct DriverMemory {
+pub(crate) struct DriverMemory {
     /// The handles of memory that is mapped into reserved ranges, by address.
     mapped: Mutex<BTreeMap<u64, u64>>,
 }
@@ -41,7 +42,7 @@ static EVENTS: [Mutex<Vec<Handle>>; MOST_DEVICES] =
     [const { Mutex::new(Vec::new()) }; MOST_DEVICES];
 
 /// A recorded event, which goes back to the pool of its device.
-pub struct PooledEvent {
+pub(crate) struct PooledEvent {
     device: usize,
     handle: Handle,
 }

@@ -1,5 +1,6 @@
 //! The CUDA back end: nothing of CUDA is linked, and nothing of it is loaded before the first use.
 
+mod caches;
 pub mod caching;
 mod compile;
 mod device;
@@ -36,13 +37,13 @@ mod walk;
 
 use corten_core::{DeviceType, Result, set_allocator};
 
+pub use caches::{DeviceCache, PinnedCache};
 pub use device::{
     DeviceGuard, Properties, can_device_access_peer, check_driver, current_device, device_count,
     device_properties, driver_version, has_primary_context, initialize, is_in_bad_fork,
     is_initialized, mem_get_info, set_device, synchronize,
 };
 pub use driver::{set_library_directories, set_library_search};
-pub use driver_memory::DriverMemory;
 pub use event::Event;
 pub use generator::{default_generator, manual_seed_all, new_generator};
 pub use graph::{CaptureMode, Graph, new_pool};

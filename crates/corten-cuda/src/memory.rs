@@ -1,5 +1,6 @@
 //! Device memory and pinned memory as tensors have them, and copies between device and host.
 
+use crate::caches::{DeviceCache, PinnedCache};
 use crate::caching::{AllocConfig, CachingAllocator, PinnedAllocator, StreamId};
 use crate::device::{MOST_DEVICES, bound, current_device};
 use crate::driver::{DeviceAddress, driver, error};
@@ -22,26 +23,28 @@ fn settings() -> Result<AllocConfig> {
 ///
 /// # Errors
 /// `Value` for settings in the environment that are none.
-pub fn device_memory() -> Result<&'static CachingAllocator<DriverMemory>> {
-    static CACHE: OnceLock<CachingAllocator<DriverMemory>> = OnceLock::new();
+pub fn device_memory() -> Result<&'static DeviceCache> {
+    static CACHE: OnceLock<DeviceCache> = OnceLock::new();
     if let Some(cache) = CACHE.get() {
         return Ok(cache);
     }
     let settings = settings()?;
-    Ok(CACHE.get_or_init(|| CachingAllocator::new(DriverMemory::default(), MOST_DEVICES, settings)))
+    let made = || CachingAllocator::new(DriverMemory::default(), MOST_DEVICES, settings);
+    Ok(CACHE.get_or_init(|| DeviceCache(made())))
 }
 
 /// The caching allocator of pinned host memory.
 ///
 /// # Errors
 /// As [`device_memory`].
-pub fn pinned_memory() -> Result<&'static PinnedAllocator<DriverMemory>> {
-    static CACHE: OnceLock<PinnedAllocator<DriverMemory>> = OnceLock::new();
+pub fn pinned_memory() -> Result<&'static PinnedCache> {
+    static CACHE: OnceLock<PinnedCache> = OnceLock::new();
     if let Some(cache) = CACHE.get() {
         return Ok(cache);
     }
     let settings = settings()?;
-    Ok(CACHE.get_or_init(|| PinnedAllocator::new(DriverMemory::default(), settings)))
+    let made = || PinnedAllocator::new(DriverMemory::default(), settings);
+    Ok(CACHE.get_or_init(|| PinnedCache(made())))
 }
 
 /// Addresses of blocks are multiples of 512: the device's number fits below.
@@ -51,7 +54,7 @@ unsafe fn give_back(context: *mut c_void) {
     let (address, device) = (context.addr() & !DEVICE_BITS, context.addr() & DEVICE_BITS);
     if let Ok(cache) = device_memory() {
         // A context that has failed cannot free; its memory is gone with it.
-        let _ = cache.free(device, address as u64);
+        let _ = cache.0.free(device, address as u64);
     }
 }
 
@@ -86,7 +89,7 @@ unsafe impl Allocator for CudaAllocator {
 
 unsafe fn give_back_pinned(context: *mut c_void) {
     if let Ok(cache) = pinned_memory() {
-        let _ = cache.free(context.addr() as u64);
+        let _ = cache.0.free(context.addr() as u64);
     }
 }
 
@@ -99,7 +102,7 @@ pub fn pinned_storage(nbytes: usize) -> Result<Storage> {
         0 => 0,
         _ => {
             bound(current_device())?;
-            pinned_memory()?.malloc(nbytes as u64)? as usize
+            pinned_memory()?.0.malloc(nbytes as u64)? as usize
         }
     };
     let address = address as *mut u8;
@@ -111,7 +114,7 @@ pub fn pinned_storage(nbytes: usize) -> Result<Storage> {
 /// Whether an address lies in memory that [`pinned_storage`] has given out.
 pub fn is_pinned(address: *const u8) -> bool {
     crate::is_initialized()
-        && pinned_memory().is_ok_and(|cache| cache.block_of(address as u64).is_some())
+        && pinned_memory().is_ok_and(|cache| cache.0.block_of(address as u64).is_some())
 }
 
 /// Keeps pinned memory from being reused until a stream has done what it has been given until now. Whether
@@ -120,7 +123,7 @@ pub(crate) fn use_pinned(address: *const u8, stream: Stream) -> bool {
     let id = StreamId(stream.raw() as u64);
     is_pinned(address)
         && pinned_memory()
-            .is_ok_and(|cache| cache.record_stream(address as u64, stream.device() as usize, id))
+            .is_ok_and(|cache| cache.0.record_stream(address as u64, stream.device() as usize, id))
 }
 
 /// Keeps the memory of a tensor from being reused until a stream has done what it has been given when the

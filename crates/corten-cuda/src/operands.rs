@@ -1,6 +1,8 @@
 //! Tensors of a device as the operands of a launch.
 
-use corten_core::{Access, AccessSet, DType, Device, MemoryFormat, Result, TensorBase, TensorOptions, bail};
+use corten_core::{
+    Access, AccessSet, DType, Device, MemoryFormat, Result, TensorBase, TensorOptions, bail,
+};
 use corten_ops::{Tensor, op};
 
 /// Device addresses of tensors, held for a launch.
@@ -42,7 +44,11 @@ impl<'a> Operands<'a> {
     }
 }
 
-fn check_extent(tensor: &Tensor, start: *mut u8, (storage, nbytes): (*mut u8, usize)) -> Result<()> {
+fn check_extent(
+    tensor: &Tensor,
+    start: *mut u8,
+    (storage, nbytes): (*mut u8, usize),
+) -> Result<()> {
     if !tensor.defined() || tensor.numel() == 0 {
         return Ok(());
     }

@@ -71,10 +71,16 @@ pub(crate) fn run(iter: &mut TensorIterator, reduction: Reduction) -> Result<()>
     let division = divide(iter, steps, outputs, dims, reduction.bytes);
     let chunk = (steps as u64).div_ceil(u64::from(division.parts)).max(1);
     let parts = (steps as u64).div_ceil(chunk).max(1) as u32;
-    let shape = ReduceShape { outputs: outputs as u64, steps: steps as u64, chunk, number: reduction.number };
+    let shape = ReduceShape {
+        outputs: outputs as u64,
+        steps: steps as u64,
+        chunk,
+        number: reduction.number,
+    };
     let partial = match parts {
         1 => DataPtr::null(corten_core::Device::cuda(device)),
-        _ => CudaAllocator.allocate_on(parts as usize * outputs as usize * reduction.bytes, device)?,
+        _ => CudaAllocator
+            .allocate_on(parts as usize * outputs as usize * reduction.bytes, device)?,
     };
     let operands: Vec<usize> = (0..count).chain((count < 2).then_some(0)).chain([input]).collect();
     let mut kept = geometry_of(iter, dims..iter.ndim(), &operands)?;
@@ -90,7 +96,8 @@ pub(crate) fn run(iter: &mut TensorIterator, reduction: Reduction) -> Result<()>
 fn divide(iter: &TensorIterator, steps: i64, outputs: i64, dims: usize, bytes: usize) -> Division {
     let strides = iter.strides(iter.noutputs());
     let (inner, outer) = (strides.first().copied(), strides.get(dims).copied());
-    let inner = dims == 0 || outer.is_none_or(|outer| inner.is_none_or(|inner| inner.abs() <= outer.abs()));
+    let inner =
+        dims == 0 || outer.is_none_or(|outer| inner.is_none_or(|inner| inner.abs() <= outer.abs()));
     let threads = if bytes > 32 { THREADS / 2 } else { THREADS };
     let wanted = (steps.max(1) as u64).next_power_of_two();
     let lanes = match inner {
@@ -128,7 +135,9 @@ impl Call<'_> {
             let accumulator = accumulator.replace("{}", value);
             let [out0, out1, input] = [out0, out1, input].map(text::storage_type);
             let expression = match second {
-                false => format!("ct::reduce<{accumulator}, {value}, {inner}, {out0}, {out1}, {input}>"),
+                false => {
+                    format!("ct::reduce<{accumulator}, {value}, {inner}, {out0}, {out1}, {input}>")
+                }
                 true => format!("ct::reduce_partials<{accumulator}, {out0}, {out1}>"),
             };
             let text = vec![text::TYPES, text::MATH, text::POINTWISE, text::REDUCE];
@@ -188,4 +197,3 @@ impl Call<'_> {
         unsafe { launch(self.kernel(true)?, launched, self.stream, &mut parameters) }
     }
 }
-

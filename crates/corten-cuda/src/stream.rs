@@ -7,8 +7,8 @@ use crate::failure;
 use corten_core::{Result, ensure};
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Streams per pool, as in PyTorch.
 const POOL: usize = 32;

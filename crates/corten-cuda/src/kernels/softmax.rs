@@ -36,8 +36,13 @@ fn rows(tensor: &Tensor, dim: i64) -> Result<(u64, u64, u64, Shape)> {
     let inner: i64 = sizes.iter().skip(dim + 1).product();
     let rows = tensor.numel() / len.max(1);
     let threads = (len.max(1) as u64).next_power_of_two().clamp(32, 256) as u32;
-    ensure!(rows <= i64::from(i32::MAX), Runtime, "softmax: {rows} rows are too many for one launch");
-    let shape = Shape { grid: [rows.max(1) as u32, 1, 1], block: [threads, 1, 1], shared: threads * 8 };
+    ensure!(
+        rows <= i64::from(i32::MAX),
+        Runtime,
+        "softmax: {rows} rows are too many for one launch"
+    );
+    let shape =
+        Shape { grid: [rows.max(1) as u32, 1, 1], block: [threads, 1, 1], shared: threads * 8 };
     Ok((rows as u64, len as u64, inner as u64, shape))
 }
 
@@ -77,7 +82,12 @@ fn forward(
 }
 
 fn arguments(out: DType, input: DType, log: u32) -> [Argument; 4] {
-    [Argument::Storage(out), Argument::Storage(input), Argument::Value(input), Argument::Number(log)]
+    [
+        Argument::Storage(out),
+        Argument::Storage(input),
+        Argument::Value(input),
+        Argument::Number(log),
+    ]
 }
 
 /// The gradient of [`softmax`] from its output.
