@@ -474,7 +474,7 @@ fn device_of(found: DlDevice) -> Py<Device> {
 }
 
 /// That there are GPUs: an allocator for them, and a driver.
-fn check_cuda() -> Py<()> {
+pub(crate) fn check_cuda() -> Py<()> {
     corten_core::get_allocator(DeviceType::Cuda)?;
     #[cfg(feature = "cuda")]
     corten::cuda::check_driver()?;
