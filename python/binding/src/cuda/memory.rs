@@ -13,6 +13,8 @@ use corten::cuda::caching::{
 use corten::cuda::{self, Stream};
 use corten_core::{KeySet, TensorBase};
 use corten_ops::{Tensor, op};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The functions of the module.
 pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
@@ -237,7 +239,15 @@ fn allocate(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let device = cuda::current_device();
     cuda::initialize(device)?;
     let stream = StreamId(bound.int(1)? as u64);
-    Obj::uint(cuda::device_memory()?.malloc(device as usize, size, stream)?)
+    let address = cuda::device_memory()?.malloc(device as usize, size, stream)?;
+    raw_blocks().insert(address, device as usize);
+    Obj::uint(address)
+}
+
+/// The blocks that programs have asked for by size, and their devices.
+fn raw_blocks() -> MutexGuard<'static, BTreeMap<u64, usize>> {
+    static BLOCKS: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
+    BLOCKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn free(_module: &Obj, args: Args<'_>) -> Py<Obj> {
@@ -246,13 +256,12 @@ fn free(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     if address == 0 {
         return Ok(Obj::none());
     }
-    let cache = cuda::device_memory()?;
-    for device in 0..cuda::device_count() {
-        if cache.free(device, address).is_ok() {
-            return Ok(Obj::none());
-        }
-    }
-    Err(runtime_error(format!("invalid device pointer: {address:#x}")))
+    let Some(device) = raw_blocks().remove(&address) else {
+        return Err(runtime_error(format!("invalid device pointer: {address:#x}")));
+    };
+    // SAFETY: the block was allocated for the program, which has no tensor in it, and is given back once.
+    unsafe { cuda::device_memory()?.free(device, address)? };
+    Ok(Obj::none())
 }
 
 fn record_stream(_module: &Obj, args: Args<'_>) -> Py<Obj> {
