@@ -29,6 +29,7 @@ mod memory;
 mod operands;
 mod pointwise;
 mod reduction;
+mod selection;
 mod stream;
 mod text;
 mod walk;
