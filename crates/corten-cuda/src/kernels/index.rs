@@ -549,7 +549,12 @@ pub fn nonzero_out(self_: &Tensor, out: &Tensor) -> Result<Tensor> {
 }
 
 /// `self[:, index] = value`, a tensor of one number.
-pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
+pub fn index_fill_tensor_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: &Tensor,
+) -> Result<Tensor> {
     ensure!(
         value.dim() == 0,
         Runtime,
@@ -562,7 +567,12 @@ pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tens
 }
 
 /// As [`index_fill_tensor_`], of a copy.
-pub fn index_fill_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
+pub fn index_fill_tensor(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: &Tensor,
+) -> Result<Tensor> {
     index_fill_tensor_(&copied(self_)?, dim, index, value)
 }
 
@@ -575,7 +585,8 @@ pub fn index_out(self_: &Tensor, indices: &[Option<Tensor>], out: &Tensor) -> Re
         self_.dtype().type_name(),
         out.dtype().type_name()
     );
-    let mut inputs: Vec<&Tensor> = indices.iter().flatten().filter(|index| index.defined()).collect();
+    let mut inputs: Vec<&Tensor> =
+        indices.iter().flatten().filter(|index| index.defined()).collect();
     inputs.push(self_);
     write_picked(out, &index(self_, indices)?, &inputs)
 }
