@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// An index is not within its dimension.
 pub(crate) const INDEX_OUT_OF_BOUNDS: u32 = 1;
 
+/// A number that should be a probability is not within 0..=1.
+pub(crate) const NO_PROBABILITY: u32 = 2;
+
 /// Mapped into the device's addresses (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP).
 const MAPPED: u32 = 3;
 
@@ -63,6 +66,10 @@ pub(crate) fn check(device: i8) -> Result<()> {
             Runtime,
             "CUDA error: device-side assert triggered: index out of bounds\nCUDA kernel errors might be \
              asynchronously reported at some other API call, so the stacktrace below might be incorrect."
+        ),
+        NO_PROBABILITY => bail!(
+            Runtime,
+            "CUDA error: device-side assert triggered: a probability is not between 0 and 1"
         ),
         other => bail!(Runtime, "CUDA error: device-side assert triggered: failure {other}"),
     }

@@ -31,6 +31,7 @@ mod memory;
 mod operands;
 mod pointwise;
 mod reduction;
+mod selection;
 mod stream;
 mod text;
 mod walk;

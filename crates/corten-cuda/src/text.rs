@@ -21,6 +21,30 @@ pub(crate) const GEMM: &str = include_str!("../kernels/gemm.cuh");
 /// Gathering and scattering by indices.
 pub(crate) const INDEX: &str = include_str!("../kernels/index.cuh");
 
+/// Tensors one after another.
+pub(crate) const COMBINE: &str = include_str!("../kernels/combine.cuh");
+
+/// Elements that follow from their position.
+pub(crate) const FACTORY: &str = include_str!("../kernels/factory.cuh");
+
+/// Random numbers.
+pub(crate) const RANDOM: &str = include_str!("../kernels/random.cuh");
+
+/// Running sums, products and extrema.
+pub(crate) const SCAN: &str = include_str!("../kernels/scan.cuh");
+
+/// Losses of class indices and of probabilities.
+pub(crate) const LOSS: &str = include_str!("../kernels/loss.cuh");
+
+/// Positions of the true elements of a mask.
+pub(crate) const SELECT: &str = include_str!("../kernels/select.cuh");
+
+/// Sorting and searching.
+pub(crate) const SORT: &str = include_str!("../kernels/sort.cuh");
+
+/// Steps of optimizers.
+pub(crate) const OPTIM: &str = include_str!("../kernels/optim.cuh");
+
 /// The type in which elements of a dtype lie in memory.
 pub(crate) fn storage_type(dtype: DType) -> &'static str {
     match dtype {

@@ -1,11 +1,19 @@
 //! Kernels by family, under the names that the registry gives them.
 
 pub mod activation_pointwise;
+pub mod combine;
 pub mod copy;
 pub mod embedding;
+pub mod factory;
 pub mod fill;
 pub mod index;
+pub mod loss;
+pub mod loss_pointwise;
 pub mod matmul;
+pub mod optim;
 pub mod pointwise;
+pub mod random;
 pub mod reduce;
+pub mod scan;
 pub mod softmax;
+pub mod sort;
