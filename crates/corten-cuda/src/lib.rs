@@ -2,6 +2,7 @@
 
 mod caches;
 pub mod caching;
+mod channels;
 mod compile;
 mod device;
 mod disk_cache;
@@ -23,6 +24,7 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
 mod graph;
+mod image;
 mod indexing;
 mod kernel;
 pub mod kernels;
@@ -33,8 +35,8 @@ mod pointwise;
 mod reduction;
 mod selection;
 mod stream;
+mod strided_loop;
 mod text;
-mod walk;
 
 use corten_core::{DeviceType, Result, set_allocator};
 

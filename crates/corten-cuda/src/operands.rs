@@ -96,3 +96,15 @@ pub(crate) fn on_meta(tensor: &Tensor) -> Result<Tensor> {
     let options = TensorOptions::default().dtype(tensor.dtype()).device(Device::META);
     Ok(TensorBase::empty_strided(&tensor.sizes(), &tensor.strides(), options)?.into())
 }
+
+/// [`on_meta`] of an optional tensor; an undefined one counts as none.
+pub(crate) fn on_meta_opt(tensor: Option<&Tensor>) -> Result<Option<Tensor>> {
+    tensor.filter(|tensor| tensor.defined()).map(on_meta).transpose()
+}
+
+/// A tensor with the sizes, strides and dtype of a planned one on the device of `like`, with arbitrary
+/// contents.
+pub(crate) fn like_planned(planned: &Tensor, like: &Tensor) -> Result<Tensor> {
+    let options = TensorOptions::default().dtype(planned.dtype()).device(like.device());
+    Ok(TensorBase::empty_strided(&planned.sizes(), &planned.strides(), options)?.into())
+}

@@ -9,8 +9,8 @@ use crate::kernel::{Argument, Template};
 use crate::launch::Shape;
 use crate::operands::{Operands, contiguous};
 use crate::stream::Stream;
+use crate::strided_loop::{StridedLoop, byte_strides};
 use crate::text;
-use crate::walk::{Walk, byte_strides};
 use corten_core::{Access, DType, Dims, Result, bail, ensure};
 use corten_ops::{Tensor, op};
 
@@ -196,7 +196,7 @@ fn run(
     let mut strides = vec![byte_strides(other), plan.source_strides.clone()];
     strides.extend(plan.indices.iter().map(|(_, own)| own.clone()));
     strides.resize(OPERANDS, Dims::from_elem(0, plan.shape.len()));
-    let walk = Walk::new(&plan.shape, strides);
+    let walk = StridedLoop::new(&plan.shape, strides);
     let mut geometry = walk.geometry()?;
     let mut n = walk.numel() as u32;
     let other_access = if source_access == Access::Write { Access::Read } else { Access::Write };

@@ -10,8 +10,8 @@ use crate::launch::Shape;
 use crate::operands::Operands;
 use crate::pointwise::Numbers;
 use crate::stream::Stream;
+use crate::strided_loop::{StridedLoop, byte_strides};
 use crate::text;
-use crate::walk::{Walk, byte_strides};
 use corten_core::{Access, DType, Dims, Result, Scalar, ensure};
 use corten_ops::{Tensor, op};
 
@@ -84,7 +84,7 @@ pub(crate) fn gather_into(out: &Tensor, self_: &Tensor, dim: usize, index: &Tens
         return Ok(());
     }
     let (own, mut step) = strides_beside(self_, dim);
-    let walk = Walk::new(&index.sizes(), vec![byte_strides(out), own, byte_strides(index)]);
+    let walk = StridedLoop::new(&index.sizes(), vec![byte_strides(out), own, byte_strides(index)]);
     let mut geometry = walk.geometry()?;
     let held =
         Operands::hold(&[(out, Access::Write), (self_, Access::Read), (index, Access::Read)])?;
@@ -145,7 +145,8 @@ pub(crate) fn scatter_into(
         "scatter(): Expected self.dtype to be equal to src.dtype"
     );
     let (own, mut step) = strides_beside(self_, dim);
-    let walk = Walk::new(&index.sizes(), vec![own, byte_strides(source), byte_strides(index)]);
+    let walk =
+        StridedLoop::new(&index.sizes(), vec![own, byte_strides(source), byte_strides(index)]);
     let mut geometry = walk.geometry()?;
     let wanted = [(self_, Access::Write), (source, Access::Read), (index, Access::Read)];
     let held = Operands::hold(&wanted)?;

@@ -15,8 +15,8 @@ use crate::launch::{Shape, THREADS};
 use crate::operands::{Operands, contiguous, empty, on_meta};
 use crate::pointwise::MAX_DIMS;
 use crate::stream::Stream;
+use crate::strided_loop::{StridedLoop, byte_strides};
 use crate::text;
-use crate::walk::{Walk, byte_strides};
 use corten_core::generator::PhiloxState;
 use corten_core::{Access, DType, Dims, Generator, Result, bail, ensure, not_implemented_for};
 use corten_ops::{Tensor, derived, op};
@@ -70,12 +70,12 @@ fn reserve(device: i8, generator: Option<&Generator>, count: u64) -> Result<Phil
 }
 
 /// A tensor in the order of its memory, slowest dimension first.
-fn memory_walk(tensor: &Tensor) -> Walk {
+fn memory_walk(tensor: &Tensor) -> StridedLoop {
     let (sizes, strides) = (tensor.sizes(), byte_strides(tensor));
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     order.sort_by_key(|&dim| std::cmp::Reverse(strides[dim].abs()));
     let pick = |from: &Dims| -> Dims { order.iter().map(|&dim| from[dim]).collect() };
-    Walk::new(&pick(&sizes), vec![pick(&strides)])
+    StridedLoop::new(&pick(&sizes), vec![pick(&strides)])
 }
 
 /// Fills a tensor with what its numbers are made into.
@@ -312,7 +312,7 @@ pub fn bernoulli_tensor_(
     let expanded = op::expand(&p, &self_.sizes(), false)?;
     // Probabilities that lie where the results go are read from a copy.
     let p = if self_.is_alias_of(&p) { op::clone(&expanded, None)? } else { expanded };
-    let walk = Walk::new(&self_.sizes(), vec![byte_strides(self_), byte_strides(&p)]);
+    let walk = StridedLoop::new(&self_.sizes(), vec![byte_strides(self_), byte_strides(&p)]);
     let mut geometry = walk.geometry()?;
     let held = Operands::hold(&[(self_, Access::Write), (&p, Access::Read)])?;
     let mut at = [held.at(0), held.at(1)];

@@ -4,12 +4,12 @@ use crate::pointwise::{Divider, MAX_DIMS};
 use corten_core::{Dims, Result, ensure};
 
 /// Sizes with the strides in bytes of some operands, slowest dimension first.
-pub(crate) struct Walk {
+pub(crate) struct StridedLoop {
     sizes: Dims,
     strides: Vec<Dims>,
 }
 
-impl Walk {
+impl StridedLoop {
     /// Operands given by their strides in bytes.
     pub(crate) fn new(sizes: &[i64], strides: Vec<Dims>) -> Self {
         let mut walk = Self { sizes: sizes.iter().copied().collect(), strides };
