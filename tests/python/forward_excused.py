@@ -24,7 +24,7 @@ EXCUSED = [
     (r"set_\.source_Storage", r"CLASS", 20, "a storage is not made by the samples: None is given"),
     (r"(embedding|embedding_dense)_backward|embedding_renorm_|affine_grid_generator|histogram"
      r"|(mse|smooth_l1)_loss_backward|l1_loss|inner|clamp_?\.Tensor|cum(sum|prod)_|cum(max|min)|softmax_backward_data|unfold_backward|_foreach_pow_",
-     r"REFUSES", 84, "dtypes without a kernel, or results that their tensor cannot hold"),
+     r"REFUSES", 85, "dtypes without a kernel, or results that their tensor cannot hold"),
     # Values.
     (r"_linalg_eigh|linalg_eigh|linalg_svd|svd", r"VALUE", 69, "vectors have no definite sign or phase"),
     (r"_linalg_(det|slogdet)", r"VALUE", 10, "pivots are chosen in the matrix, not in its transpose"),

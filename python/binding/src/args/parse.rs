@@ -7,7 +7,7 @@ use super::signature::{ParamKind, Signature};
 use crate::py::call::Args;
 use crate::py::errors::type_error;
 use crate::py::{Obj, Py, Raised, ffi};
-use corten_ops::IValue;
+use corten_ops::{AnyOp, IValue};
 use smallvec::SmallVec;
 
 /// The signatures of one Python function.
@@ -31,7 +31,17 @@ impl From<Raised> for Misfit {
 impl Parser {
     /// A parser over signatures written as text.
     pub(crate) fn from_texts(texts: &[&str]) -> Self {
-        Self { signatures: texts.iter().map(|text| Signature::from_text(text)).collect() }
+        let mut signatures: Vec<Signature> =
+            texts.iter().map(|text| Signature::from_text(text)).collect();
+        for signature in &mut signatures {
+            let same = |op: &&'static dyn AnyOp| op.def().name == signature.function;
+            if corten_ops::registry::all().iter().filter(|op| same(op)).any(|op| op.def().numbers) {
+                for param in &mut signature.params {
+                    param.numbers = param.kind == ParamKind::Tensor;
+                }
+            }
+        }
+        Self { signatures }
     }
 
     /// PyTorch's functions, unlike its operators, read the default `Mean` of a reduction as no reduction.

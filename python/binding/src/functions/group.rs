@@ -65,11 +65,8 @@ impl Group {
     /// The signatures, parsed on first use.
     pub(crate) fn table(&self) -> &Table {
         self.table.get_or_init(|| {
-            let mut table = build(self.name, self.mode, &self.ops, &self.outs);
-            if self.mode == Mode::Function && !self.operator {
-                table.parser.reduce_nothing();
-            }
-            table
+            let schema_defaults = self.mode != Mode::Function || self.operator;
+            build(self.name, self.mode, schema_defaults, &self.ops, &self.outs)
         })
     }
 
@@ -89,7 +86,13 @@ impl Group {
     }
 }
 
-fn build(name: &str, mode: Mode, ops: &[&'static dyn AnyOp], outs: &[&'static dyn AnyOp]) -> Table {
+fn build(
+    name: &str,
+    mode: Mode,
+    schema_defaults: bool,
+    ops: &[&'static dyn AnyOp],
+    outs: &[&'static dyn AnyOp],
+) -> Table {
     let numbers = ops.iter().chain(outs).any(|op| op.def().numbers);
     let mut made: Vec<(Signature, Overload)> = Vec::new();
     let mut free: Vec<&'static dyn AnyOp> = outs.to_vec();
@@ -124,8 +127,12 @@ fn build(name: &str, mode: Mode, ops: &[&'static dyn AnyOp], outs: &[&'static dy
     let mut places: Vec<Option<(Signature, Overload)>> = made.into_iter().map(Some).collect();
     let (signatures, overloads): (Vec<_>, Vec<_>) =
         order.into_iter().filter_map(|index| places[index].take()).chain(old).unzip();
-    let fast = FastCalls::of(&signatures, &overloads, mode);
-    Table { parser: Parser { signatures }, overloads, fast }
+    let mut parser = Parser { signatures };
+    if !schema_defaults {
+        parser.reduce_nothing();
+    }
+    let fast = FastCalls::of(&parser.signatures, &overloads, mode);
+    Table { parser, overloads, fast }
 }
 
 /// The deprecated signatures of a function; they are tried last.
