@@ -34,6 +34,11 @@ pub(crate) fn count_capture(device: i8, begins: bool) {
     }
 }
 
+/// Whether a capture on a device is under way.
+pub(crate) fn is_capturing(device: i8) -> bool {
+    CAPTURES[device as usize].load(Ordering::Acquire) > 0
+}
+
 /// CU_EVENT_DISABLE_TIMING.
 const DISABLE_TIMING: u32 = 2;
 

@@ -21,6 +21,12 @@ impl<'a> Operands<'a> {
         for tensor in wanted.iter().map(|(tensor, _)| tensor).filter(|tensor| tensor.defined()) {
             let own = tensor.device();
             let first = *device.get_or_insert(own);
+            if !own.is_cuda() && own == first {
+                bail!(
+                    Runtime,
+                    "Expected all tensors to be on a CUDA device, but found one on {own}"
+                );
+            }
             if !own.is_cuda() || own != first {
                 bail!(
                     Runtime,

@@ -34,7 +34,6 @@ function_table! {
     Driver {
         cuInit(c_uint);
         cuDriverGetVersion(*mut c_int);
-        cuGetErrorName(c_int, *mut *const c_char);
         cuGetErrorString(c_int, *mut *const c_char);
         cuDeviceGetCount(*mut c_int);
         cuDeviceGet(*mut c_int, c_int);
@@ -47,17 +46,12 @@ function_table! {
         cuDevicePrimaryCtxGetState(c_int, *mut c_uint, *mut c_int);
         cuCtxSetCurrent(Handle);
         cuCtxSynchronize();
-        cuCtxEnablePeerAccess(Handle, c_uint);
-        cuCtxGetStreamPriorityRange(*mut c_int, *mut c_int);
         cuMemGetInfo_v2(*mut usize, *mut usize);
         cuMemAlloc_v2(*mut DeviceAddress, usize);
         cuMemFree_v2(DeviceAddress);
         cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
         cuMemFreeHost(*mut c_void);
-        cuMemHostRegister_v2(*mut c_void, usize, c_uint);
-        cuMemHostUnregister(*mut c_void);
         cuMemHostGetDevicePointer_v2(*mut DeviceAddress, *mut c_void, c_uint);
-        cuPointerGetAttribute(*mut c_void, c_int, DeviceAddress);
         cuMemcpyHtoDAsync_v2(DeviceAddress, *const c_void, usize, Handle);
         cuMemcpyDtoHAsync_v2(*mut c_void, DeviceAddress, usize, Handle);
         cuMemcpyDtoDAsync_v2(DeviceAddress, DeviceAddress, usize, Handle);
@@ -70,7 +64,6 @@ function_table! {
         cuMemMap(DeviceAddress, usize, usize, u64, u64);
         cuMemUnmap(DeviceAddress, usize);
         cuMemSetAccess(DeviceAddress, usize, *const AccessDescription, usize);
-        cuMemGetAllocationGranularity(*mut usize, *const AllocationProperties, c_int);
         cuStreamCreateWithPriority(*mut Handle, c_uint, c_int);
         cuStreamSynchronize(Handle);
         cuStreamQuery(Handle);
@@ -90,18 +83,14 @@ function_table! {
         cuIpcOpenEventHandle(*mut Handle, [u8; 64]);
         cuModuleLoadData(*mut Handle, *const c_void);
         cuModuleGetFunction(*mut Handle, Handle, *const c_char);
-        cuFuncSetAttribute(Handle, c_int, c_int);
         cuLaunchKernel(
             Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void,
             *mut *mut c_void,
         );
-        cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut c_int, Handle, c_int, usize);
         cuGraphInstantiateWithFlags(*mut Handle, Handle, u64);
         cuGraphLaunch(Handle, Handle);
         cuGraphDestroy(Handle);
         cuGraphExecDestroy(Handle);
-        cuProfilerStart();
-        cuProfilerStop();
     }
 }
 

@@ -7,7 +7,8 @@
 //! with as many multiprocessors, up to the last bits of the hardware's fast logarithm, sine and
 //! exponential.
 
-use crate::device::device_properties;
+use crate::device::gpu;
+use crate::driver_memory::is_capturing;
 use crate::failure;
 use crate::generator::default_generator;
 use crate::kernel::{Argument, Template, parameters};
@@ -52,7 +53,7 @@ struct Made {
 
 /// Blocks of a launch, and the numbers of its threads' subsequences that it uses.
 fn policy(device: i8, numel: u64, unroll: u64) -> Result<(u32, u64)> {
-    let properties = device_properties(device)?;
+    let properties = &gpu(device)?.properties;
     let per_processor =
         (properties.max_threads_per_multi_processor as u64 / u64::from(THREADS)).max(1);
     let most = (properties.multi_processor_count as u64 * per_processor).max(1);
@@ -63,6 +64,11 @@ fn policy(device: i8, numel: u64, unroll: u64) -> Result<(u32, u64)> {
 
 /// The part of a generator's stream for a launch whose threads draw up to `count` numbers each.
 fn reserve(device: i8, generator: Option<&Generator>, count: u64) -> Result<PhiloxState> {
+    ensure!(
+        !is_capturing(device),
+        Runtime,
+        "a CUDA graph cannot draw random numbers: every replay would draw the same"
+    );
     match generator {
         Some(generator) => generator.advance_philox(count),
         None => default_generator(device)?.advance_philox(count),
@@ -85,6 +91,13 @@ fn fill(
     made: Made,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    // A generator of the device brings a tensor of the host here.
+    ensure!(
+        self_.device().is_cuda(),
+        Runtime,
+        "Expected a '{}' device type for generator but found 'cuda'",
+        self_.device().device_type
+    );
     if self_.numel() == 0 {
         return Ok(self_.clone());
     }
