@@ -34,6 +34,7 @@ mod operands;
 mod pointwise;
 mod reduction;
 mod selection;
+mod sorting;
 mod stream;
 mod strided_loop;
 mod text;

@@ -6,7 +6,7 @@
 //! Numbers are `f64`, `Complex<f64>` and, but for general eigenvalues, `f32`; others are widened by the caller.
 
 use crate::blas::Blas;
-use crate::{general, bidiagonal_dc, bidiagonalize, dqds, sterf, tridiagonal_dc, tridiagonalize};
+use crate::{bidiagonal_dc, bidiagonalize, dqds, general, sterf, tridiagonal_dc, tridiagonalize};
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::qr::no_pivoting::factor::recommended_block_size;

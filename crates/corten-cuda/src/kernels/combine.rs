@@ -24,7 +24,7 @@ struct Parts {
 }
 
 /// A part of the result: a tensor, where it begins along the dimension and how long it is.
-struct Part {
+struct CatPart {
     tensor: Tensor,
     start: i64,
     length: i64,
@@ -94,7 +94,7 @@ fn fill(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
         let length = tensor.sizes()[dim];
         let plain = tensor.dtype() == dtype && !tensor.is_conj() && !tensor.is_neg();
         if in_order && plain && tensor.is_contiguous() && tensor.storage_key() != key {
-            parts.push(Part { tensor: contiguous(tensor)?, start, length });
+            parts.push(CatPart { tensor: contiguous(tensor)?, start, length });
         } else {
             op::copy_(&op::narrow(out, dim as i64, start, length)?, tensor, false)?;
         }
@@ -104,7 +104,7 @@ fn fill(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
 }
 
 /// The widest words in which all parts and their places can be copied.
-fn word(inner: usize, parts: &[Part], at: &[usize]) -> usize {
+fn word(inner: usize, parts: &[CatPart], at: &[usize]) -> usize {
     let fits = |size: usize| {
         at.iter().all(|at| at % size == 0)
             && parts.iter().all(|part| {
@@ -115,7 +115,7 @@ fn word(inner: usize, parts: &[Part], at: &[usize]) -> usize {
     [16, 8, 4, 2].into_iter().find(|&size| fits(size)).unwrap_or(1)
 }
 
-fn copy_parts(parts: &[Part], dim: usize, out: &Tensor) -> Result<()> {
+fn copy_parts(parts: &[CatPart], dim: usize, out: &Tensor) -> Result<()> {
     let sizes: Dims = out.sizes();
     let outer = sizes[..dim].iter().product::<i64>() as u64;
     let inner = sizes[dim + 1..].iter().product::<i64>() as usize * out.itemsize();
