@@ -44,26 +44,15 @@ pub(crate) const SORT: &str = include_str!("../kernels/sort.cuh");
 
 /// Steps of optimizers.
 pub(crate) const OPTIM: &str = include_str!("../kernels/optim.cuh");
+
 /// Normalisation.
 pub(crate) const NORM: &str = include_str!("../kernels/norm.cuh");
 
 /// Convolutions.
 pub(crate) const CONV: &str = include_str!("../kernels/conv.cuh");
 
-/// Batches of images.
-pub(crate) const IMAGE: &str = include_str!("../kernels/image.cuh");
-
-/// Pooling.
-pub(crate) const POOL: &str = include_str!("../kernels/pool.cuh");
-
-/// Resampling.
-pub(crate) const UPSAMPLE: &str = include_str!("../kernels/upsample.cuh");
-
 /// Sliding blocks of images.
 pub(crate) const UNFOLD: &str = include_str!("../kernels/unfold.cuh");
-
-/// Values at the points of a grid.
-pub(crate) const GRID: &str = include_str!("../kernels/grid.cuh");
 
 /// Distances between rows.
 pub(crate) const DISTANCE: &str = include_str!("../kernels/distance.cuh");

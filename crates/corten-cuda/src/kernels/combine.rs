@@ -106,10 +106,10 @@ fn fill(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
 /// The widest words in which all parts and their places can be copied.
 fn word(inner: usize, parts: &[CatPart], at: &[usize]) -> usize {
     let fits = |size: usize| {
-        at.iter().all(|at| at % size == 0)
+        at.iter().all(|at| at.is_multiple_of(size))
             && parts.iter().all(|part| {
-                (part.start as usize * inner) % size == 0
-                    && (part.length as usize * inner) % size == 0
+                (part.start as usize * inner).is_multiple_of(size)
+                    && (part.length as usize * inner).is_multiple_of(size)
             })
     };
     [16, 8, 4, 2].into_iter().find(|&size| fits(size)).unwrap_or(1)

@@ -165,9 +165,7 @@ impl ConvShape {
 /// from (output, image). All are contiguous; the bias is undefined where there is none.
 fn apply(role: Role, out: &Tensor, [a, b, bias]: [&Tensor; 3], shape: ConvShape) -> Result<()> {
     let dtype = out.dtype();
-    if dtype == DType::Bool || dtype.itemsize() == 1 && dtype.is_floating_point() {
-        return Err(not_implemented_for("slow_conv2d_cuda", dtype));
-    }
+    check_dtype(dtype)?;
     if out.numel() == 0 {
         return Ok(());
     }
@@ -186,14 +184,9 @@ fn apply(role: Role, out: &Tensor, [a, b, bias]: [&Tensor; 3], shape: ConvShape)
     let parts = steps.div_ceil(each).max(1);
     let mut numbers = ConvShape { parts: parts as u32, each: each as u32, ..shape };
     let mut results = out.numel() as u64;
-    let wide = if dtype.is_reduced_float() { DType::Float32 } else { dtype };
-    let wide = match dtype {
-        DType::Complex32 | DType::BComplex32 => DType::Complex64,
-        _ => wide,
-    };
     let sums = match parts {
         1 => Tensor::undefined(),
-        _ => empty(&[parts as i64, out.numel()], wide, out)?,
+        _ => empty(&[parts as i64, out.numel()], wide(dtype), out)?,
     };
     let held = Operands::hold(&[
         (out, Access::Write),
@@ -231,6 +224,22 @@ fn apply(role: Role, out: &Tensor, [a, b, bias]: [&Tensor; 3], shape: ConvShape)
     }
     drop(held);
     Ok(())
+}
+
+fn check_dtype(dtype: DType) -> Result<()> {
+    match dtype == DType::Bool || dtype.itemsize() == 1 && dtype.is_floating_point() {
+        true => Err(not_implemented_for("slow_conv2d_cuda", dtype)),
+        false => Ok(()),
+    }
+}
+
+/// What sums of a dtype are kept in.
+fn wide(dtype: DType) -> DType {
+    match dtype {
+        DType::Complex32 | DType::BComplex32 => DType::Complex64,
+        _ if dtype.is_reduced_float() => DType::Float32,
+        _ => dtype,
+    }
 }
 
 fn direct(role: Role, out: &Tensor, [a, b, bias]: [&Tensor; 3], shape: ConvShape) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Distances between rows, and their gradients.
 
-use crate::kernel::{Argument, Template, parameters};
+use crate::kernel::{Argument, Template};
 use crate::launch::Shape;
 use crate::operands::{Operands, contiguous, empty, on_meta, zeros};
 use crate::stream::Stream;
@@ -55,7 +55,7 @@ fn launch(template: &'static Template, rows: Rows, out: &Tensor, inputs: &[&Tens
     let held = Operands::hold(&wanted)?;
     let mut rows = rows;
     let mut at: Vec<*mut u8> = (0..wanted.len()).map(|i| held.at(i)).collect();
-    let mut all = parameters!(rows).to_vec();
+    let mut all = vec![(&raw mut rows).cast()];
     all.extend(at.iter_mut().map(|address| std::ptr::from_mut(address).cast()));
     let arguments = [Argument::Storage(out.dtype()), Argument::Value(out.dtype())];
     let stream = Stream::current(out.device().index);

@@ -1,385 +1,17 @@
-//! Maximum and average pooling.
+//! The inverses of maximum pooling.
 
-use crate::image::{Image, three};
-use crate::kernel::{Argument, Template, parameters};
-use crate::launch::Shape;
-use crate::operands::{Operands, contiguous, empty, like_planned, on_meta};
-use crate::stream::Stream;
-use crate::text;
-use corten_core::{Access, DType, Result, not_implemented_for};
+use crate::operands::{empty, like_planned, on_meta};
+use corten_core::{DType, Result, not_implemented_for};
 use corten_ops::{Tensor, op};
-
-const TEXT: &[&str] = &[text::IMAGE, text::POOL];
-static MAX: Template = Template { name: "pool_max", text: TEXT };
-static MAX_BACKWARD: Template = Template { name: "pool_max_backward", text: TEXT };
-static AVERAGE: Template = Template { name: "pool_average", text: TEXT };
-static AVERAGE_BACKWARD: Template = Template { name: "pool_average_backward", text: TEXT };
-static FRACTIONAL: Template = Template { name: "pool_fractional", text: TEXT };
-
-/// `Pool` of `pool.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Pool {
-    kernel: [i64; 3],
-    stride: [i64; 3],
-    padding: [i64; 3],
-    dilation: [i64; 3],
-}
-
-/// The windows of a pooling over the last `rank` dimensions.
-#[derive(Clone, Copy)]
-struct Windows {
-    rank: usize,
-    adaptive: bool,
-    pool: Pool,
-}
-
-impl Windows {
-    fn sliding(
-        rank: usize,
-        kernel: &[i64],
-        stride: &[i64],
-        padding: &[i64],
-        dilation: &[i64],
-    ) -> Self {
-        let stride = if stride.is_empty() { kernel } else { stride };
-        let pool = Pool {
-            kernel: three(kernel, rank, 1),
-            stride: three(stride, rank, 1),
-            padding: three(padding, rank, 0),
-            dilation: three(dilation, rank, 1),
-        };
-        Self { rank, adaptive: false, pool }
-    }
-
-    fn adaptive(rank: usize) -> Self {
-        Self { adaptive: true, ..Self::sliding(rank, &[1], &[1], &[0], &[1]) }
-    }
-
-    fn arguments(&self, dtype: DType) -> [Argument; 3] {
-        let adaptive = u32::from(self.adaptive);
-        [Argument::Storage(dtype), Argument::Value(dtype), Argument::Number(adaptive)]
-    }
-}
-
-/// What sums are divided by.
-#[derive(Clone, Copy)]
-struct Divisor {
-    value: i64,
-    kind: u32,
-}
-
-impl Divisor {
-    const INSIDE: Self = Self { value: 1, kind: 1 };
-
-    fn of(count_include_pad: bool, override_: Option<i64>) -> Self {
-        match override_ {
-            Some(value) => Self { value, kind: 2 },
-            None => Self { value: 1, kind: u32::from(!count_include_pad) },
-        }
-    }
-}
-
-fn is_real_float(dtype: DType) -> bool {
-    dtype.is_floating_point() && dtype.itemsize() > 1
-}
-
-fn check_float(tensor: &Tensor, name: &'static str) -> Result<()> {
-    match is_real_float(tensor.dtype()) {
-        true => Ok(()),
-        false => Err(not_implemented_for(name, tensor.dtype())),
-    }
-}
 
 /// Floats and signed or byte integers, which have an order.
 fn check_ordered(tensor: &Tensor, name: &'static str) -> Result<()> {
     let dtype = tensor.dtype();
     let integers = [DType::UInt8, DType::Int8, DType::Int16, DType::Int32, DType::Int64];
-    match is_real_float(dtype) || integers.contains(&dtype) {
+    match dtype.is_floating_point() && dtype.itemsize() > 1 || integers.contains(&dtype) {
         true => Ok(()),
         false => Err(not_implemented_for(name, dtype)),
     }
-}
-
-fn max_forward(
-    self_: &Tensor,
-    planned: &(Tensor, Tensor),
-    windows: Windows,
-) -> Result<(Tensor, Tensor)> {
-    let (out, indices) = (like_planned(&planned.0, self_)?, like_planned(&planned.1, self_)?);
-    let mut n = out.numel() as u64;
-    if n == 0 {
-        return Ok((out, indices));
-    }
-    let [mut to, mut from, mut places] =
-        [&out, self_, &indices].map(|tensor| Image::of(tensor, windows.rank));
-    let held =
-        Operands::hold(&[(&out, Access::Write), (&indices, Access::Write), (self_, Access::Read)])?;
-    let (mut out_at, mut indices_at, mut in_at) = (held.at(0), held.at(1), held.at(2));
-    let mut pool = windows.pool;
-    let stream = Stream::current(self_.device().index);
-    // SAFETY: the images have the sizes and strides of the tensors, which are held, and windows are
-    // clipped to them.
-    unsafe {
-        let parameters = parameters!(pool, to, from, places, n, out_at, indices_at, in_at);
-        let arguments = windows.arguments(self_.dtype());
-        MAX.launch(&arguments, Shape::over(out.numel()), stream, parameters)?;
-    }
-    drop(held);
-    Ok((out, indices))
-}
-
-fn max_backward(
-    grad: &Tensor,
-    indices: &Tensor,
-    planned: &Tensor,
-    windows: Windows,
-    name: &'static str,
-) -> Result<Tensor> {
-    check_float(grad, name)?;
-    let out = like_planned(planned, grad)?;
-    let mut n = out.numel() as u64;
-    if n == 0 {
-        return Ok(out);
-    }
-    let [mut to, mut from, mut places] =
-        [&out, grad, indices].map(|tensor| Image::of(tensor, windows.rank));
-    let held =
-        Operands::hold(&[(&out, Access::Write), (grad, Access::Read), (indices, Access::Read)])?;
-    let (mut out_at, mut grad_at, mut indices_at) = (held.at(0), held.at(1), held.at(2));
-    let mut pool = windows.pool;
-    let stream = Stream::current(grad.device().index);
-    // SAFETY: as in `max_forward`; indices are compared only.
-    unsafe {
-        let parameters = parameters!(pool, to, from, places, n, out_at, grad_at, indices_at);
-        let arguments = windows.arguments(grad.dtype());
-        MAX_BACKWARD.launch(&arguments, Shape::over(out.numel()), stream, parameters)?;
-    }
-    drop(held);
-    Ok(out)
-}
-
-/// Averages, or their gradient where `template` says so.
-fn average(
-    template: &'static Template,
-    self_: &Tensor,
-    planned: &Tensor,
-    windows: Windows,
-    divisor: Divisor,
-) -> Result<Tensor> {
-    let out = like_planned(planned, self_)?;
-    let mut n = out.numel() as u64;
-    if n == 0 {
-        return Ok(out);
-    }
-    let [mut to, mut from] = [&out, self_].map(|tensor| Image::of(tensor, windows.rank));
-    let held = Operands::hold(&[(&out, Access::Write), (self_, Access::Read)])?;
-    let (mut out_at, mut in_at) = (held.at(0), held.at(1));
-    let (mut pool, Divisor { mut value, mut kind }) = (windows.pool, divisor);
-    let stream = Stream::current(self_.device().index);
-    // SAFETY: as in `max_forward`.
-    unsafe {
-        let parameters = parameters!(pool, to, from, value, kind, n, out_at, in_at);
-        let arguments = windows.arguments(self_.dtype());
-        template.launch(&arguments, Shape::over(out.numel()), stream, parameters)?;
-    }
-    drop(held);
-    Ok(out)
-}
-
-/// Defines the poolings over sliding windows of one rank.
-macro_rules! sliding {
-    ($($rank:literal $max:ident $max_backward:ident $avg:ident $avg_backward:ident;)+) => {$(
-        /// Maxima of windows and their positions.
-        ///
-        /// # Errors
-        /// Those of the arguments' checks, which are the CPU's; for the functions below likewise.
-        pub fn $max(
-            self_: &Tensor,
-            kernel_size: &[i64],
-            stride: &[i64],
-            padding: &[i64],
-            dilation: &[i64],
-            ceil_mode: bool,
-        ) -> Result<(Tensor, Tensor)> {
-            let input = on_meta(self_)?;
-            let planned = op::$max(&input, kernel_size, stride, padding, dilation, ceil_mode)?;
-            check_ordered(self_, "max_pool_out_cuda_frame")?;
-            let windows = Windows::sliding($rank, kernel_size, stride, padding, dilation);
-            max_forward(self_, &planned, windows)
-        }
-
-        /// The gradient of maxima: every gradient is added at the position of its maximum.
-        ///
-        /// # Errors
-        /// As above.
-        pub fn $max_backward(
-            grad_output: &Tensor,
-            self_: &Tensor,
-            kernel_size: &[i64],
-            stride: &[i64],
-            padding: &[i64],
-            dilation: &[i64],
-            ceil_mode: bool,
-            indices: &Tensor,
-        ) -> Result<Tensor> {
-            let [grad, input, places] = [grad_output, self_, indices].map(on_meta);
-            let planned = op::$max_backward(
-                &grad?, &input?, kernel_size, stride, padding, dilation, ceil_mode, &places?,
-            )?;
-            let windows = Windows::sliding($rank, kernel_size, stride, padding, dilation);
-            max_backward(grad_output, indices, &planned, windows, "max_pool_backward_cuda_frame")
-        }
-
-        /// Means of windows.
-        ///
-        /// # Errors
-        /// As above.
-        pub fn $avg(
-            self_: &Tensor,
-            kernel_size: &[i64],
-            stride: &[i64],
-            padding: &[i64],
-            ceil_mode: bool,
-            count_include_pad: bool,
-            divisor_override: Option<i64>,
-        ) -> Result<Tensor> {
-            let planned = op::$avg(
-                &on_meta(self_)?, kernel_size, stride, padding, ceil_mode, count_include_pad,
-                divisor_override,
-            )?;
-            if self_.dtype() != DType::Int64 {
-                check_float(self_, "avg_pool_out_cuda_frame")?;
-            }
-            let windows = Windows::sliding($rank, kernel_size, stride, padding, &[1]);
-            let divisor = Divisor::of(count_include_pad, divisor_override);
-            average(&AVERAGE, self_, &planned, windows, divisor)
-        }
-
-        /// The gradient of means: every gradient is spread over its window.
-        ///
-        /// # Errors
-        /// As above.
-        pub fn $avg_backward(
-            grad_output: &Tensor,
-            self_: &Tensor,
-            kernel_size: &[i64],
-            stride: &[i64],
-            padding: &[i64],
-            ceil_mode: bool,
-            count_include_pad: bool,
-            divisor_override: Option<i64>,
-        ) -> Result<Tensor> {
-            let planned = op::$avg_backward(
-                &on_meta(grad_output)?, &on_meta(self_)?, kernel_size, stride, padding, ceil_mode,
-                count_include_pad, divisor_override,
-            )?;
-            check_float(self_, "avg_pool_backward_out_cuda_frame")?;
-            let windows = Windows::sliding($rank, kernel_size, stride, padding, &[1]);
-            let divisor = Divisor::of(count_include_pad, divisor_override);
-            average(&AVERAGE_BACKWARD, grad_output, &planned, windows, divisor)
-        }
-    )+};
-}
-
-sliding! {
-    2 max_pool2d_with_indices max_pool2d_with_indices_backward avg_pool2d avg_pool2d_backward;
-    3 max_pool3d_with_indices max_pool3d_with_indices_backward avg_pool3d avg_pool3d_backward;
-}
-
-/// Defines the poolings to an output size of one rank.
-macro_rules! adaptive {
-    ($($rank:literal $avg:ident $avg_op:ident $avg_backward:ident $avg_backward_op:ident $max:ident $max_backward:ident;)+) => {$(
-        /// Means of nearly equal windows.
-        ///
-        /// # Errors
-        /// Those of the arguments' checks, which are the CPU's; for the functions below likewise.
-        pub fn $avg(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-            let planned = op::$avg_op(&on_meta(self_)?, output_size)?;
-            check_float(self_, "adaptive_avg_pool_cuda")?;
-            average(&AVERAGE, self_, &planned, Windows::adaptive($rank), Divisor::INSIDE)
-        }
-
-        /// Its gradient.
-        ///
-        /// # Errors
-        /// As above.
-        pub fn $avg_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-            let planned = op::$avg_backward_op(&on_meta(grad_output)?, &on_meta(self_)?)?;
-            check_float(self_, "adaptive_avg_pool_backward_cuda")?;
-            let windows = Windows::adaptive($rank);
-            average(&AVERAGE_BACKWARD, grad_output, &planned, windows, Divisor::INSIDE)
-        }
-
-        /// Maxima of nearly equal windows and their positions.
-        ///
-        /// # Errors
-        /// As above.
-        pub fn $max(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
-            let planned = op::$max(&on_meta(self_)?, output_size)?;
-            check_float(self_, "adaptive_max_pool_cuda")?;
-            max_forward(self_, &planned, Windows::adaptive($rank))
-        }
-
-        /// Its gradient.
-        ///
-        /// # Errors
-        /// As above.
-        pub fn $max_backward(
-            grad_output: &Tensor,
-            self_: &Tensor,
-            indices: &Tensor,
-        ) -> Result<Tensor> {
-            let [grad, input, places] = [grad_output, self_, indices].map(on_meta);
-            let planned = op::$max_backward(&grad?, &input?, &places?)?;
-            let windows = Windows::adaptive($rank);
-            max_backward(grad_output, indices, &planned, windows, "adaptive_max_pool_backward_cuda")
-        }
-    )+};
-}
-
-adaptive! {
-    2 adaptive_avg_pool2d _adaptive_avg_pool2d adaptive_avg_pool2d_backward
-        _adaptive_avg_pool2d_backward adaptive_max_pool2d adaptive_max_pool2d_backward;
-    3 adaptive_avg_pool3d _adaptive_avg_pool3d adaptive_avg_pool3d_backward
-        _adaptive_avg_pool3d_backward adaptive_max_pool3d adaptive_max_pool3d_backward;
-}
-
-fn fractional(
-    self_: &Tensor,
-    kernel: &[i64],
-    samples: &Tensor,
-    planned: &(Tensor, Tensor),
-    rank: usize,
-) -> Result<(Tensor, Tensor)> {
-    check_float(self_, "fractional_max_pool_out_cuda_frame")?;
-    let out = empty(&planned.0.sizes(), self_.dtype(), self_)?;
-    let indices = empty(&planned.1.sizes(), DType::Int64, self_)?;
-    let mut n = out.numel() as u64;
-    if n == 0 {
-        return Ok((out, indices));
-    }
-    let samples = contiguous(samples)?;
-    let [mut to, mut from] = [&out, self_].map(|tensor| Image::of(tensor, rank));
-    let held = Operands::hold(&[
-        (&out, Access::Write),
-        (&indices, Access::Write),
-        (self_, Access::Read),
-        (&samples, Access::Read),
-    ])?;
-    let (mut out_at, mut indices_at) = (held.at(0), held.at(1));
-    let (mut in_at, mut samples_at) = (held.at(2), held.at(3));
-    let mut pool = Windows::sliding(rank, kernel, kernel, &[0], &[1]).pool;
-    let (dtype, flat) = (self_.dtype(), u32::from(rank == 2));
-    let arguments = [Argument::Storage(dtype), Argument::Value(dtype), Argument::Number(flat)];
-    let stream = Stream::current(self_.device().index);
-    // SAFETY: as in `max_forward`; the checks have compared the samples' shape with the input's.
-    unsafe {
-        let parameters = parameters!(pool, to, from, n, out_at, indices_at, in_at, samples_at);
-        FRACTIONAL.launch(&arguments, Shape::over(out.numel()), stream, parameters)?;
-    }
-    drop(held);
-    Ok((out, indices))
 }
 
 /// Planes of elements: all but the last `rank` dimensions as one, and those as the other.
@@ -391,70 +23,17 @@ fn planes(tensor: &Tensor, rank: usize) -> Result<Tensor> {
     op::reshape(tensor, &[planes, plane])
 }
 
-/// Zeros of the planned shape with values scattered to places of their planes; those at one place are
-/// added up where `adds`.
-fn scattered(
-    planned: &Tensor,
-    values: &Tensor,
-    places: &Tensor,
-    rank: usize,
-    adds: bool,
-) -> Result<Tensor> {
+/// Zeros of the planned shape with values at places of their planes.
+fn scattered(planned: &Tensor, values: &Tensor, places: &Tensor, rank: usize) -> Result<Tensor> {
     let out = op::zero_(&empty(&planned.sizes(), planned.dtype(), values)?)?;
     if out.numel() > 0 && values.numel() > 0 {
-        let (flat, values, places) =
-            (planes(&out, rank)?, planes(values, rank)?, planes(places, rank)?);
-        match adds {
-            true => op::scatter_add_(&flat, 1, &places, &values)?,
-            false => op::scatter__src(&flat, 1, &places, &values)?,
-        };
+        let flat = planes(&out, rank)?;
+        op::scatter__src(&flat, 1, &planes(places, rank)?, &planes(values, rank)?)?;
     }
     match out.strides() == planned.strides() {
         true => Ok(out),
         false => op::copy_(&like_planned(planned, &out)?, &out, false),
     }
-}
-
-/// Defines the poolings with random windows and their inverses of one rank.
-macro_rules! fractional {
-    ($($rank:literal $forward:ident $backward:ident;)+) => {$(
-        /// Maxima of windows at random places, and their positions.
-        ///
-        /// # Errors
-        /// Those of the arguments' checks, which are the CPU's; for the functions below likewise.
-        pub fn $forward(
-            self_: &Tensor,
-            kernel_size: &[i64],
-            output_size: &[i64],
-            random_samples: &Tensor,
-        ) -> Result<(Tensor, Tensor)> {
-            let (input, samples) = (on_meta(self_)?, on_meta(random_samples)?);
-            let planned = op::$forward(&input, kernel_size, output_size, &samples)?;
-            fractional(self_, kernel_size, random_samples, &planned, $rank)
-        }
-
-        /// Its gradient.
-        ///
-        /// # Errors
-        /// As above.
-        pub fn $backward(
-            grad_output: &Tensor,
-            self_: &Tensor,
-            kernel_size: &[i64],
-            output_size: &[i64],
-            indices: &Tensor,
-        ) -> Result<Tensor> {
-            let [grad, input, places] = [grad_output, self_, indices].map(on_meta);
-            let planned = op::$backward(&grad?, &input?, kernel_size, output_size, &places?)?;
-            check_float(self_, "fractional_max_pool_backward_out_cuda_frame")?;
-            scattered(&planned, grad_output, indices, $rank, true)
-        }
-    )+};
-}
-
-fractional! {
-    2 fractional_max_pool2d fractional_max_pool2d_backward;
-    3 fractional_max_pool3d fractional_max_pool3d_backward;
 }
 
 /// Zeros with maxima of images at their places.
@@ -464,7 +43,7 @@ fractional! {
 pub fn max_unpool2d(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let planned = op::max_unpool2d(&on_meta(self_)?, &on_meta(indices)?, output_size)?;
     check_ordered(self_, "max_unpooling2d_forward_kernel")?;
-    scattered(&planned, self_, indices, 2, false)
+    scattered(&planned, self_, indices, 2)
 }
 
 /// Zeros with maxima of volumes at their places.
@@ -481,5 +60,5 @@ pub fn max_unpool3d(
     let (input, places) = (on_meta(self_)?, on_meta(indices)?);
     let planned = op::max_unpool3d(&input, &places, output_size, stride, padding)?;
     check_ordered(self_, "max_unpooling3d_forward_kernel")?;
-    scattered(&planned, self_, indices, 3, false)
+    scattered(&planned, self_, indices, 3)
 }

@@ -19,6 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The functions of the module.
 pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = device_functions();
+    rows.extend(pool_functions());
     rows.extend(host_functions());
     rows
 }
@@ -66,6 +67,11 @@ fn device_functions() -> Vec<ffi::PyMethodDef> {
         method!("_cuda_cudaCachingAllocator_raw_alloc", allocate),
         method!("_cuda_cudaCachingAllocator_raw_delete", free),
         method!("_cuda_recordStream", record_stream),
+    ]
+}
+
+fn pool_functions() -> Vec<ffi::PyMethodDef> {
+    vec![
         method!("_cuda_beginAllocateCurrentThreadToPool", begin_pool),
         method!("_cuda_endAllocateToPool", |_m: &Obj, args: Args<'_>| {
             let parser = parser!("_cuda_endAllocateToPool(int device, int[] pool)");
