@@ -7,19 +7,20 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// The most bytes of the whole library, and of the library as a wheel compresses it.
-const MOST: u64 = 33_500_000;
-const MOST_COMPRESSED: u64 = 11_400_000;
+const MOST: u64 = 35_500_000;
+const MOST_COMPRESSED: u64 = 12_000_000;
 
 /// The most bytes of a crate's code and data; all that stands in no row may have the last one together.
 const BUDGET: &[(&str, u64)] = &[
     ("corten_cpu", 16_600_000),
-    ("corten_ops", 5_250_000),
+    ("corten_ops", 5_450_000),
     ("corten_gemm", 2_250_000),
     ("corten_autograd", 2_270_000),
-    ("corten_linalg", 1_570_000),
-    (MODULE, 1_200_000),
+    ("corten_linalg", 2_250_000),
+    ("corten_cuda", 1_400_000),
+    (MODULE, 1_400_000),
     ("corten_core", 300_000),
-    (OTHERS, 4_000_000),
+    (OTHERS, 4_200_000),
 ];
 
 /// The row of the extension module's own functions.
