@@ -12,7 +12,11 @@ use corten_ops::Tensor;
 /// `Runtime` for geometry that does not fit.
 pub fn adaptive_avg_pool2d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let shape = average_shape(self_, output_size, "adaptive_avg_pool2d", 2)?;
-    ensure_float_or_empty(self_, "adaptive_avg_pool2d")?;
+    // Means of nothing are computed of every dtype.
+    if self_.numel() == 0 {
+        return shape.new_output(self_, self_.dtype());
+    }
+    ensure_float(self_, "adaptive_avg_pool2d")?;
     average::forward(self_, &shape, Divisor::Inside, "adaptive_avg_pool2d")
 }
 
@@ -22,7 +26,10 @@ pub fn adaptive_avg_pool2d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor
 /// `Runtime` for geometry that does not fit.
 pub fn adaptive_avg_pool3d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let shape = average_shape(self_, output_size, "adaptive_avg_pool3d", 3)?.contiguous();
-    ensure_float_or_empty(self_, "adaptive_avg_pool3d_cpu")?;
+    if self_.numel() == 0 {
+        return shape.new_output(self_, self_.dtype());
+    }
+    ensure_float(self_, "adaptive_avg_pool3d_cpu")?;
     average::forward(self_, &shape, Divisor::Inside, "adaptive_avg_pool3d_cpu")
 }
 
@@ -179,11 +186,6 @@ fn check_not_empty(sizes: &[i64], name: &str, what: &str, first: usize) -> Resul
         );
     }
     Ok(())
-}
-
-/// Means of nothing are computed of every dtype.
-fn ensure_float_or_empty(self_: &Tensor, name: &'static str) -> Result<()> {
-    if self_.numel() == 0 { Ok(()) } else { ensure_float(self_, name) }
 }
 
 fn ensure_float(self_: &Tensor, name: &'static str) -> Result<()> {
