@@ -45,6 +45,7 @@ macro_rules! attribute {
 use attribute;
 
 pub(crate) use class::{add_to, functions};
+#[cfg(feature = "cuda")]
 pub(crate) use convert::legacy_name;
 pub(crate) use item::{index_object, item};
 pub(crate) use memory::{
