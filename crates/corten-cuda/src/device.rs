@@ -82,9 +82,8 @@ pub fn initialize(index: i8) -> Result<()> {
 /// `Runtime` without a driver or such a device.
 pub fn has_primary_context(index: i8) -> Result<bool> {
     let driver = driver()?;
-    let (mut handle, mut flags, mut active) = (0, 0, 0);
-    // SAFETY: the driver writes one number.
-    error::check(driver, unsafe { (driver.cuDeviceGet)(&mut handle, i32::from(resolve(index))) })?;
+    let handle = handle_of(driver, resolve(index))?;
+    let (mut flags, mut active) = (0, 0);
     // SAFETY: the driver writes two numbers.
     let status = unsafe { (driver.cuDevicePrimaryCtxGetState)(handle, &mut flags, &mut active) };
     error::check(driver, status)?;
@@ -126,13 +125,30 @@ pub fn current_device() -> i8 {
 /// # Errors
 /// `Runtime` for a number that no device has, and without a driver.
 pub fn set_device(index: i8) -> Result<i8> {
+    check_exists(index)?;
+    Ok(CURRENT.replace(index))
+}
+
+/// That there is a device with this number.
+///
+/// # Errors
+/// `Runtime` otherwise, and without a driver.
+pub(crate) fn check_exists(index: i8) -> Result<()> {
     let number = count()?;
     ensure!(
         usize::try_from(index).is_ok_and(|index| index < number),
         Runtime,
         "CUDA error: invalid device ordinal: device {index} was asked for, and there are {number}"
     );
-    Ok(CURRENT.replace(index))
+    Ok(())
+}
+
+/// The driver's number of a device.
+fn handle_of(driver: &Driver, index: i8) -> Result<i32> {
+    let mut handle = 0;
+    // SAFETY: the driver writes one number.
+    error::check(driver, unsafe { (driver.cuDeviceGet)(&mut handle, i32::from(index)) })?;
+    Ok(handle)
 }
 
 /// The current device, or the one that is named.
@@ -209,15 +225,8 @@ pub(crate) fn bound(index: i8) -> Result<&'static Gpu> {
 
 fn initialise(index: i8) -> Result<Gpu> {
     let driver = driver()?;
-    let number = count()?;
-    ensure!(
-        usize::try_from(index).is_ok_and(|index| index < number),
-        Runtime,
-        "CUDA error: invalid device ordinal: device {index} was asked for, and there are {number}"
-    );
-    let mut handle = 0;
-    // SAFETY: the driver writes one number.
-    error::check(driver, unsafe { (driver.cuDeviceGet)(&mut handle, i32::from(index)) })?;
+    check_exists(index)?;
+    let handle = handle_of(driver, index)?;
     let properties = read_properties(driver, handle)?;
     let mut context = Handle::NULL;
     // SAFETY: the driver writes one handle.
@@ -237,10 +246,7 @@ pub fn device_properties(index: i8) -> Result<Properties> {
     if usize::try_from(index).map_or(true, |index| index >= number) {
         return Err(err!(Runtime, "Invalid device id"));
     }
-    let mut handle = 0;
-    // SAFETY: the driver writes one number.
-    error::check(driver, unsafe { (driver.cuDeviceGet)(&mut handle, i32::from(index)) })?;
-    read_properties(driver, handle)
+    read_properties(driver, handle_of(driver, index)?)
 }
 
 fn read_properties(driver: &Driver, handle: i32) -> Result<Properties> {

@@ -6,7 +6,7 @@ use corten_ops::{
     BoxedCall, IValue, Library, Stack, Tensor, op, replace_arguments, replace_tensors,
 };
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// Registers the fallback.
 pub(crate) fn register() {
@@ -92,10 +92,13 @@ fn write_back(original: &Tensor, computed: &Tensor) -> Result<()> {
 }
 
 fn say_once(call: &BoxedCall) {
+    static WANTED: LazyLock<bool> = LazyLock::new(|| config::flag("CORTEN_CUDA_FALLBACK_WARNING"));
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if !*WANTED {
+        return;
+    }
     let name = call.op().def().qualified_name().to_string();
-    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    if said.insert(name.clone()) && config::flag("CORTEN_CUDA_FALLBACK_WARNING") {
+    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
         warn(format!("{name} has no CUDA kernel and is computed on the host"));
     }
 }

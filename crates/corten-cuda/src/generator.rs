@@ -1,7 +1,7 @@
 //! Random number generators of devices: one by default per device, whose state is a seed and an offset.
 
-use crate::device::{MOST_DEVICES, device_count, resolve};
-use corten_core::{DEFAULT_SEED, Device, Generator, Result, ensure};
+use crate::device::{MOST_DEVICES, check_exists, resolve};
+use corten_core::{DEFAULT_SEED, Device, Generator, Result};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The generator of kernels of a device that are given none. Makes no context.
@@ -39,12 +39,7 @@ pub fn new_generator(device: i8) -> Result<Generator> {
 }
 
 fn existing(device: i8) -> Result<i8> {
-    crate::driver::driver()?;
-    let (device, number) = (resolve(device), device_count());
-    ensure!(
-        usize::try_from(device).is_ok_and(|device| device < number),
-        Runtime,
-        "CUDA error: invalid device ordinal: device {device} was asked for, and there are {number}"
-    );
+    let device = resolve(device);
+    check_exists(device)?;
     Ok(device)
 }

@@ -7,7 +7,6 @@ use crate::text;
 use corten_core::{DType, Result, Scalar, bug, ensure, match_dtype, not_implemented_for};
 use corten_ops::TensorIterator;
 use corten_ops::meta::Domain;
-use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::ops::Range;
 
@@ -69,11 +68,6 @@ impl Divider {
         let multiplier = ((power - u64::from(divisor)) << 32) / u64::from(divisor.max(1)) + 1;
         Self { divisor, multiplier: multiplier as u32, shift }
     }
-
-    /// The three members.
-    pub(crate) fn words(self) -> [u32; 3] {
-        [self.divisor, self.multiplier, self.shift]
-    }
 }
 
 /// Runs an expression over a planned walk.
@@ -109,6 +103,9 @@ pub(crate) fn run_as(
         bug!("{}: the walk has {} operands", expression.name, iter.ntensors());
     }
     let mut numbers = Numbers::of(scalars, dtype)?;
+    if iter.can_use_32bit_indexing() {
+        return run_part(expression, iter, &mut numbers, dtype);
+    }
     iter.acquire()?;
     for mut part in iter.parts_32bit() {
         run_part(expression, &mut part, &mut numbers, dtype)?;
@@ -186,9 +183,8 @@ fn run_part(
 
 /// The number of elements that a thread takes of operands that are dense and aligned; 0 for others.
 fn dense_width(iter: &TensorIterator, at: &[*mut u8], count: usize, constants: u32) -> u32 {
-    let is_constant = |i: usize| i > 0 && constants >> (i - 1) & 1 == 1;
     let size = |i: usize| iter.dtype(i).itemsize() as i64;
-    let operands = || (0..count).filter(|&i| !is_constant(i));
+    let operands = || (0..count).filter(|&i| !is_constant(i, constants));
     let dense = iter.ndim() == 0
         || iter.numel() == 1
         || iter.ndim() == 1 && operands().all(|i| iter.strides(i)[0] == size(i));
@@ -206,14 +202,26 @@ fn dense_width(iter: &TensorIterator, at: &[*mut u8], count: usize, constants: u
 /// `Geometry<N>` of `pointwise.cuh` for some dimensions of a walk and some operands; as words: the number
 /// of dimensions, the dividers, the strides. Operands in `constants` do not move.
 fn geometry(iter: &TensorIterator, count: usize, constants: u32) -> Result<Vec<u32>> {
-    let operands: SmallVec<[usize; MOST]> = (0..count).collect();
-    let mut words = geometry_of(iter, 0..iter.ndim(), &operands)?;
-    for dim in 0..iter.ndim() {
-        for i in (1..count).filter(|i| constants >> (i - 1) & 1 == 1) {
-            words[1 + 3 * MAX_DIMS + dim * count + i] = 0;
-        }
-    }
-    Ok(words)
+    check_dims(iter.ndim())?;
+    let stride = |i: usize, dim: usize| match is_constant(i, constants) {
+        true => 0,
+        false => iter.strides(i)[dim],
+    };
+    Ok(geometry_words(count, 0..iter.ndim(), |dim| iter.shape()[dim], stride))
+}
+
+/// Whether an operand is an input that is one number of the host.
+fn is_constant(i: usize, constants: u32) -> bool {
+    i > 0 && constants >> (i - 1) & 1 == 1
+}
+
+fn check_dims(dims: usize) -> Result<()> {
+    ensure!(
+        dims <= MAX_DIMS,
+        Runtime,
+        "CUDA kernels take at most {MAX_DIMS} dimensions, not {dims}"
+    );
+    Ok(())
 }
 
 /// `Geometry<N>` of some dimensions of a walk, where N is the number of operands.
@@ -225,23 +233,29 @@ pub(crate) fn geometry_of(
     dims: Range<usize>,
     operands: &[usize],
 ) -> Result<Vec<u32>> {
-    ensure!(
-        dims.len() <= MAX_DIMS,
-        Runtime,
-        "CUDA kernels take at most {MAX_DIMS} dimensions, not {}",
-        dims.len()
-    );
-    let count = operands.len();
+    check_dims(dims.len())?;
+    let strides = |k: usize, dim: usize| iter.strides(operands[k])[dim];
+    Ok(geometry_words(operands.len(), dims, |dim| iter.shape()[dim], strides))
+}
+
+/// The words of `Geometry<N>` for N operands: of dimensions, fastest first, by their sizes and by the
+/// strides in bytes of each operand. There are at most [`MAX_DIMS`].
+pub(crate) fn geometry_words(
+    count: usize,
+    dims: impl ExactSizeIterator<Item = usize>,
+    size: impl Fn(usize) -> i64,
+    stride: impl Fn(usize, usize) -> i64,
+) -> Vec<u32> {
     let mut words = vec![0_u32; 1 + 3 * MAX_DIMS + MAX_DIMS * count];
     words[0] = dims.len() as u32;
     for (place, dim) in dims.enumerate() {
-        let divider = Divider::by(iter.shape()[dim] as u32).words();
-        words[1 + 3 * place..4 + 3 * place].copy_from_slice(&divider);
-        for (k, &i) in operands.iter().enumerate() {
-            words[1 + 3 * MAX_DIMS + place * count + k] = iter.strides(i)[dim] as i32 as u32;
+        let Divider { divisor, multiplier, shift } = Divider::by(size(dim) as u32);
+        words[1 + 3 * place..4 + 3 * place].copy_from_slice(&[divisor, multiplier, shift]);
+        for k in 0..count {
+            words[1 + 3 * MAX_DIMS + place * count + k] = stride(k, dim) as i32 as u32;
         }
     }
-    Ok(words)
+    words
 }
 
 fn program(

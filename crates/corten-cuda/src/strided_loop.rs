@@ -1,6 +1,6 @@
 //! Sizes and strides of tensors that are walked together, as kernels take them.
 
-use crate::pointwise::{Divider, MAX_DIMS};
+use crate::pointwise::{MAX_DIMS, geometry_words};
 use corten_core::{Dims, Result, ensure};
 
 /// Sizes with the strides in bytes of some operands, slowest dimension first.
@@ -64,16 +64,8 @@ impl StridedLoop {
             "this CUDA kernel takes at most {MAX_DIMS} dimensions, 2^31 - 1 elements and strides of 2^31 - 1 \
              bytes"
         );
-        let mut words = vec![0_u32; 1 + 3 * MAX_DIMS + MAX_DIMS * count];
-        words[0] = dims as u32;
-        for (place, dim) in (0..dims).rev().enumerate() {
-            let divider = Divider::by(self.sizes[dim] as u32).words();
-            words[1 + 3 * place..4 + 3 * place].copy_from_slice(&divider);
-            for (k, own) in self.strides.iter().enumerate() {
-                words[1 + 3 * MAX_DIMS + place * count + k] = own[dim] as i32 as u32;
-            }
-        }
-        Ok(words)
+        let stride = |k: usize, dim: usize| self.strides[k][dim];
+        Ok(geometry_words(count, (0..dims).rev(), |dim| self.sizes[dim], stride))
     }
 }
 

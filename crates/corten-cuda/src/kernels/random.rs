@@ -14,7 +14,7 @@ use crate::generator::default_generator;
 use crate::kernel::{Argument, Template, parameters};
 use crate::launch::{Shape, THREADS};
 use crate::operands::{Operands, contiguous, empty, on_meta};
-use crate::pointwise::MAX_DIMS;
+use crate::pointwise::geometry_words;
 use crate::stream::Stream;
 use crate::strided_loop::{StridedLoop, byte_strides};
 use crate::text;
@@ -104,7 +104,7 @@ fn fill(
     let dense = self_.is_non_overlapping_and_dense();
     let walk = memory_walk(self_);
     let geometry = match dense {
-        true => vec![0; 1 + 3 * MAX_DIMS + MAX_DIMS],
+        true => geometry_words(1, 0..0, |_| 1, |_, _| 0),
         false => walk.geometry()?,
     };
     let held = Operands::hold(&[(self_, Access::Write)])?;
