@@ -5,9 +5,7 @@ use crate::reduce::folds::{All, Any, Extrema, Extremum, IntSum, Order, Product, 
 use crate::reduce::loops::{fold, for_each_output_row};
 use crate::reduce::moments::{Norm, NormOrder, Variance};
 use crate::rows::loops::compiled;
-use corten_core::{
-    Complex, DType, Element, Result, Scalar, bug, can_cast, ensure, not_implemented_for,
-};
+use corten_core::{Complex, DType, Element, Result, Scalar, bug, ensure, not_implemented_for};
 use corten_ops::iter::{TensorIterator, TensorIteratorConfig};
 use corten_ops::{Tensor, meta, op};
 
@@ -325,14 +323,7 @@ macro_rules! spreads {
             keepdim: bool,
             out: &Tensor,
         ) -> Result<Tensor> {
-            let (from, to) = (self_.dtype(), out.dtype());
-            ensure!(
-                can_cast(from.to_real(), to),
-                Runtime,
-                "result type {} can't be cast to the desired output type {}",
-                from.to_real().type_name(),
-                to.type_name()
-            );
+            meta::check_var_out(self_, out)?;
             spread_into(Spread::$spread, self_, dim, correction, keepdim, Some(out))
         }
 

@@ -12,7 +12,7 @@ use corten_core::geometry::{
 };
 use corten_core::{DType, MemoryFormat, Result, Scalar, bail, ensure};
 use corten_ops::iter::resize_output;
-use corten_ops::meta::{Domain, check_out_dtype};
+use corten_ops::meta::{Domain, check_out_dtype, index as shapes};
 use corten_ops::{Tensor, TensorIterator, derived, op};
 
 static WHERE: Expression = Expression {
@@ -505,46 +505,25 @@ pub fn gather_out(
 
 /// [`index_select`] into `out`.
 pub fn index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &Tensor) -> Result<Tensor> {
-    check_same_dtype("index_select", self_, out)?;
+    shapes::check_picked_out("index_select", self_, out)?;
     write_picked(out, &index_select(self_, dim, index)?, &[self_, index])
 }
 
 /// [`take`] into `out`.
 pub fn take_out(self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<Tensor> {
-    ensure!(
-        self_.dtype() == out.dtype(),
-        Runtime,
-        "take(): self and out expected to have the same dtype, but got self.dtype = {} and \
-         out.dtype = {}",
-        self_.dtype().type_name(),
-        out.dtype().type_name()
-    );
+    shapes::check_take_out(self_, out)?;
     write_picked(out, &take(self_, index)?, &[self_, index])
 }
 
 /// [`masked_select`] into `out`.
 pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &Tensor) -> Result<Tensor> {
-    check_same_dtype("masked_select", self_, out)?;
+    shapes::check_picked_out("masked_select", self_, out)?;
     write_picked(out, &masked_select(self_, mask)?, &[self_, mask])
-}
-
-fn check_same_dtype(operator: &str, self_: &Tensor, out: &Tensor) -> Result<()> {
-    ensure!(
-        self_.dtype() == out.dtype(),
-        Runtime,
-        "{operator}(): self and result must have the same scalar type"
-    );
-    Ok(())
 }
 
 /// [`nonzero`] into `out`.
 pub fn nonzero_out(self_: &Tensor, out: &Tensor) -> Result<Tensor> {
-    ensure!(
-        out.dtype() == DType::Int64,
-        Runtime,
-        "nonzero: Expected out tensor to have scalar type Long but got scalar type{}",
-        out.dtype().type_name()
-    );
+    shapes::check_nonzero_out(out)?;
     write_picked(out, &nonzero(self_)?, &[self_])
 }
 
@@ -578,13 +557,7 @@ pub fn index_fill_tensor(
 
 /// [`index`] into `out`.
 pub fn index_out(self_: &Tensor, indices: &[Option<Tensor>], out: &Tensor) -> Result<Tensor> {
-    ensure!(
-        self_.dtype() == out.dtype(),
-        Runtime,
-        "index_out: self ({}) and result ({}) must have the same scalar type",
-        self_.dtype().type_name(),
-        out.dtype().type_name()
-    );
+    shapes::check_index_out(self_, out)?;
     let mut inputs: Vec<&Tensor> =
         indices.iter().flatten().filter(|index| index.defined()).collect();
     inputs.push(self_);

@@ -1,7 +1,7 @@
 //! Reductions.
 
 use crate::reduction::{Reduction, run};
-use corten_core::{DType, Result, Scalar, bug, can_cast, ensure, not_implemented_for};
+use corten_core::{DType, Result, Scalar, bug, ensure, not_implemented_for};
 use corten_ops::{Tensor, TensorIterator, meta};
 
 /// Runs an accumulator that has at most 16 bytes.
@@ -199,18 +199,6 @@ fn spread_and_mean(
     Ok((iter.output(0), iter.output(1)))
 }
 
-fn check_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (from, to) = (self_.dtype(), out.dtype());
-    ensure!(
-        can_cast(from.to_real(), to),
-        Runtime,
-        "result type {} can't be cast to the desired output type {}",
-        from.to_real().type_name(),
-        to.type_name()
-    );
-    Ok(())
-}
-
 /// The variance.
 pub fn var(
     self_: &Tensor,
@@ -229,7 +217,7 @@ pub fn var_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<Tensor> {
-    check_out(self_, out)?;
+    meta::check_var_out(self_, out)?;
     spread_into(VARIANCE, self_, dim, correction, keepdim, Some(out))
 }
 
@@ -261,7 +249,7 @@ pub fn std_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<Tensor> {
-    check_out(self_, out)?;
+    meta::check_var_out(self_, out)?;
     spread_into(DEVIATION, self_, dim, correction, keepdim, Some(out))
 }
 

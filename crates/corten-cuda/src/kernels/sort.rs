@@ -6,9 +6,8 @@ use crate::launch::Shape;
 use crate::operands::{Operands, contiguous, empty, on_meta, zeros};
 use crate::stream::Stream;
 use crate::text;
-use corten_core::geometry::{assert_no_overlap, wrap_dim};
+use corten_core::geometry::wrap_dim;
 use corten_core::{Access, DType, Result, ResultTypeState, Scalar, ensure, not_implemented_for};
-use corten_ops::composite::support::tensor_type_name;
 use corten_ops::meta::sort as shapes;
 use corten_ops::{Tensor, derived, op};
 
@@ -154,13 +153,6 @@ pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)>
     select(self_, dim, planned, keepdim, Chosen::Mode, "mode_cuda")
 }
 
-fn into(
-    (values, indices): (&Tensor, &Tensor),
-    results: (Tensor, Tensor),
-) -> Result<(Tensor, Tensor)> {
-    Ok((derived::write_out(values, &results.0)?, derived::write_out(indices, &results.1)?))
-}
-
 /// [`kthvalue`] into outputs.
 pub fn kthvalue_out(
     self_: &Tensor,
@@ -171,12 +163,8 @@ pub fn kthvalue_out(
     indices: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
     let results = kthvalue(self_, k, dim, keepdim)?;
-    let same = values.dtype() == self_.dtype();
-    ensure!(same, Runtime, "output values must be of same type as input");
-    let long = indices.dtype() == DType::Int64;
-    ensure!(long, Runtime, "output indices must be of scalar type Long");
-    assert_no_overlap(values, self_)?;
-    into((values, indices), results)
+    shapes::check_kthvalue_outputs(self_, values, indices)?;
+    shapes::write_selection((values, indices), results)
 }
 
 /// [`median_dim`] into outputs.
@@ -187,8 +175,8 @@ pub fn median_dim_out(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    check_median_outputs(self_, values, indices)?;
-    into((values, indices), median_dim(self_, dim, keepdim)?)
+    shapes::check_median_outputs(self_, values, indices)?;
+    shapes::write_selection((values, indices), median_dim(self_, dim, keepdim)?)
 }
 
 /// [`nanmedian_dim`] into outputs.
@@ -199,27 +187,8 @@ pub fn nanmedian_dim_out(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    check_median_outputs(self_, values, indices)?;
-    into((values, indices), nanmedian_dim(self_, dim, keepdim)?)
-}
-
-fn check_median_outputs(self_: &Tensor, values: &Tensor, indices: &Tensor) -> Result<()> {
-    ensure!(
-        values.dtype() == self_.dtype(),
-        Runtime,
-        "Expected tensor for 'values' to have the same type as tensor for argument #2 'self'; but \
-         type {} does not equal {} (while checking arguments for median)",
-        tensor_type_name(values.dtype()),
-        tensor_type_name(self_.dtype())
-    );
-    ensure!(
-        indices.dtype() == DType::Int64,
-        Runtime,
-        "Expected tensor for argument #1 'indices' to have scalar type Long; but got {} instead \
-         (while checking arguments for median)",
-        tensor_type_name(indices.dtype())
-    );
-    Ok(())
+    shapes::check_median_outputs(self_, values, indices)?;
+    shapes::write_selection((values, indices), nanmedian_dim(self_, dim, keepdim)?)
 }
 
 /// [`mode`] into outputs.
@@ -230,18 +199,8 @@ pub fn mode_out(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    for (out, dtype, name) in
-        [(values, self_.dtype(), "values"), (indices, DType::Int64, "indices")]
-    {
-        ensure!(
-            out.dtype() == dtype,
-            Runtime,
-            "expected scalar type '{}' but got '{}' for {name} output",
-            dtype.type_name(),
-            out.dtype().type_name()
-        );
-    }
-    into((values, indices), mode(self_, dim, keepdim)?)
+    shapes::check_mode_outputs(self_, values, indices)?;
+    shapes::write_selection((values, indices), mode(self_, dim, keepdim)?)
 }
 
 fn common_dtype(a: &Tensor, b: &Tensor) -> Result<DType> {

@@ -145,3 +145,52 @@ fn masked_config(target: &Tensor, mask: &Tensor) -> Result<TensorIteratorConfig>
         .add_output(Some(target))
         .add_input(mask))
 }
+
+/// The output of an operator that picks elements.
+///
+/// # Errors
+/// `Runtime` for one of another dtype; for the functions below likewise.
+pub fn check_picked_out(operator: &str, self_: &Tensor, out: &Tensor) -> Result<()> {
+    ensure!(
+        self_.dtype() == out.dtype(),
+        Runtime,
+        "{operator}(): self and result must have the same scalar type"
+    );
+    Ok(())
+}
+
+/// The output of `take`.
+pub fn check_take_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    ensure!(
+        self_.dtype() == out.dtype(),
+        Runtime,
+        "take(): self and out expected to have the same dtype, but got self.dtype = {} and \
+         out.dtype = {}",
+        self_.dtype().type_name(),
+        out.dtype().type_name()
+    );
+    Ok(())
+}
+
+/// The output of `nonzero`.
+pub fn check_nonzero_out(out: &Tensor) -> Result<()> {
+    ensure!(
+        out.dtype() == DType::Int64,
+        Runtime,
+        "nonzero: Expected out tensor to have scalar type Long but got scalar type{}",
+        out.dtype().type_name()
+    );
+    Ok(())
+}
+
+/// The output of `index`.
+pub fn check_index_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    ensure!(
+        self_.dtype() == out.dtype(),
+        Runtime,
+        "index_out: self ({}) and result ({}) must have the same scalar type",
+        self_.dtype().type_name(),
+        out.dtype().type_name()
+    );
+    Ok(())
+}

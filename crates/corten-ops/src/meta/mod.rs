@@ -33,7 +33,8 @@ pub use pointwise::{
     unary_float,
 };
 pub use reduction::{
-    Reduce, reduction_all, reduction_all_dim, reduction_all_dims, reduction_any, reduction_any_dim,
-    reduction_any_dims, reduction_arg, reduction_mean, reduction_minmax, reduction_nansum,
-    reduction_prod, reduction_prod_dim, reduction_sum, reduction_var, reduction_var_mean,
+    Reduce, check_var_out, reduction_all, reduction_all_dim, reduction_all_dims, reduction_any,
+    reduction_any_dim, reduction_any_dims, reduction_arg, reduction_mean, reduction_minmax,
+    reduction_nansum, reduction_prod, reduction_prod_dim, reduction_sum, reduction_var,
+    reduction_var_mean,
 };

@@ -5,7 +5,7 @@
 use super::check::check_out_dtype;
 use crate::Tensor;
 use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, resize_output};
-use corten_core::{DType, Device, Dims, Result, Scalar, bail, ensure, geometry, warn};
+use corten_core::{DType, Device, Dims, Result, Scalar, bail, can_cast, ensure, geometry, warn};
 use smallvec::SmallVec;
 
 /// A reduction being planned: the input, the dimensions that go, and the shape that stays.
@@ -427,4 +427,20 @@ fn warn_about_freedom(reduce: &Reduce<'_>, correction: Option<Scalar>, name: &st
              reduction factor (input numel divided by output numel)."
         ));
     }
+}
+
+/// The output of `var` and `std`.
+///
+/// # Errors
+/// `Runtime` for a dtype that the result cannot be cast to.
+pub fn check_var_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (from, to) = (self_.dtype(), out.dtype());
+    ensure!(
+        can_cast(from.to_real(), to),
+        Runtime,
+        "result type {} can't be cast to the desired output type {}",
+        from.to_real().type_name(),
+        to.type_name()
+    );
+    Ok(())
 }

@@ -1,8 +1,9 @@
 //! Shapes of sorting and of selecting by order.
 
 use super::Reduce;
+use crate::composite::support::tensor_type_name;
 use crate::iter::allocate;
-use crate::{Tensor, op};
+use crate::{Tensor, derived, op};
 use corten_core::{DType, Result, Scalar, ensure, geometry};
 
 fn pair(self_: &Tensor, shape: &[i64]) -> Result<(Tensor, Tensor)> {
@@ -316,4 +317,69 @@ pub fn isin_scalar(
 ) -> Result<Tensor> {
     check_members(&[test_elements])?;
     allocate(&[], None, DType::Bool, test_elements.device())
+}
+
+/// The outputs of `kthvalue`.
+///
+/// # Errors
+/// `Runtime` for outputs of another dtype, and for values that share memory with the input.
+pub fn check_kthvalue_outputs(self_: &Tensor, values: &Tensor, indices: &Tensor) -> Result<()> {
+    let same = values.dtype() == self_.dtype();
+    ensure!(same, Runtime, "output values must be of same type as input");
+    let long = indices.dtype() == DType::Int64;
+    ensure!(long, Runtime, "output indices must be of scalar type Long");
+    geometry::assert_no_overlap(values, self_)
+}
+
+/// The outputs of `median` and `nanmedian` along a dimension.
+///
+/// # Errors
+/// `Runtime` for outputs of another dtype.
+pub fn check_median_outputs(self_: &Tensor, values: &Tensor, indices: &Tensor) -> Result<()> {
+    ensure!(
+        values.dtype() == self_.dtype(),
+        Runtime,
+        "Expected tensor for 'values' to have the same type as tensor for argument #2 'self'; but \
+         type {} does not equal {} (while checking arguments for median)",
+        tensor_type_name(values.dtype()),
+        tensor_type_name(self_.dtype())
+    );
+    ensure!(
+        indices.dtype() == DType::Int64,
+        Runtime,
+        "Expected tensor for argument #1 'indices' to have scalar type Long; but got {} instead \
+         (while checking arguments for median)",
+        tensor_type_name(indices.dtype())
+    );
+    Ok(())
+}
+
+/// The outputs of `mode`.
+///
+/// # Errors
+/// `Runtime` for outputs of another dtype.
+pub fn check_mode_outputs(self_: &Tensor, values: &Tensor, indices: &Tensor) -> Result<()> {
+    for (out, dtype, name) in
+        [(values, self_.dtype(), "values"), (indices, DType::Int64, "indices")]
+    {
+        ensure!(
+            out.dtype() == dtype,
+            Runtime,
+            "expected scalar type '{}' but got '{}' for {name} output",
+            dtype.type_name(),
+            out.dtype().type_name()
+        );
+    }
+    Ok(())
+}
+
+/// Writes both results of a selection into outputs.
+///
+/// # Errors
+/// Those of writing.
+pub fn write_selection(
+    (values, indices): (&Tensor, &Tensor),
+    results: (Tensor, Tensor),
+) -> Result<(Tensor, Tensor)> {
+    Ok((derived::write_out(values, &results.0)?, derived::write_out(indices, &results.1)?))
 }

@@ -2,8 +2,8 @@
 //! it is picked from.
 
 use super::{gather, index, index_select, masked_select, nonzero, take};
-use corten_core::{DType, Result, ensure, geometry};
-use corten_ops::meta::check_out_dtype;
+use corten_core::{Result, geometry};
+use corten_ops::meta::{check_out_dtype, index as shapes};
 use corten_ops::{Tensor, derived, iter};
 
 fn write(out: &Tensor, picked: &Tensor, inputs: &[&Tensor]) -> Result<Tensor> {
@@ -20,13 +20,7 @@ fn write(out: &Tensor, picked: &Tensor, inputs: &[&Tensor]) -> Result<Tensor> {
 /// # Errors
 /// As for [`index`]; `Runtime` when `out` has another dtype or overlaps.
 pub fn index_out(self_: &Tensor, indices: &[Option<Tensor>], out: &Tensor) -> Result<Tensor> {
-    ensure!(
-        self_.dtype() == out.dtype(),
-        Runtime,
-        "index_out: self ({}) and result ({}) must have the same scalar type",
-        self_.dtype().type_name(),
-        out.dtype().type_name()
-    );
+    shapes::check_index_out(self_, out)?;
     geometry::assert_no_internal_overlap(out)?;
     for input in std::iter::once(self_).chain(indices.iter().flatten()) {
         geometry::assert_no_overlap(out, input)?;
@@ -60,45 +54,24 @@ pub fn gather_out(
 
 /// [`index_select`] into `out`.
 pub fn index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &Tensor) -> Result<Tensor> {
-    check_same_dtype("index_select", self_, out)?;
+    shapes::check_picked_out("index_select", self_, out)?;
     write(out, &index_select(self_, dim, index)?, &[self_, index])
 }
 
 /// [`take`] into `out`.
 pub fn take_out(self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<Tensor> {
-    ensure!(
-        self_.dtype() == out.dtype(),
-        Runtime,
-        "take(): self and out expected to have the same dtype, but got self.dtype = {} and \
-         out.dtype = {}",
-        self_.dtype().type_name(),
-        out.dtype().type_name()
-    );
+    shapes::check_take_out(self_, out)?;
     write(out, &take(self_, index)?, &[self_, index])
 }
 
 /// [`masked_select`] into `out`.
 pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &Tensor) -> Result<Tensor> {
-    check_same_dtype("masked_select", self_, out)?;
+    shapes::check_picked_out("masked_select", self_, out)?;
     write(out, &masked_select(self_, mask)?, &[self_, mask])
-}
-
-fn check_same_dtype(operator: &str, self_: &Tensor, out: &Tensor) -> Result<()> {
-    ensure!(
-        self_.dtype() == out.dtype(),
-        Runtime,
-        "{operator}(): self and result must have the same scalar type"
-    );
-    Ok(())
 }
 
 /// [`nonzero`] into `out`.
 pub fn nonzero_out(self_: &Tensor, out: &Tensor) -> Result<Tensor> {
-    ensure!(
-        out.dtype() == DType::Int64,
-        Runtime,
-        "nonzero: Expected out tensor to have scalar type Long but got scalar type{}",
-        out.dtype().type_name()
-    );
+    shapes::check_nonzero_out(out)?;
     write(out, &nonzero(self_)?, &[self_])
 }

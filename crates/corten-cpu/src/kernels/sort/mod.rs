@@ -12,10 +12,9 @@ mod unique;
 use crate::kernels::support::{contiguous, empty, is_shape_only};
 use crate::parallel::chunks::{for_each_chunk2, for_each_run, grain_of};
 use corten_core::{
-    Access, AccessSet, DType, Result, Scalar, ensure, geometry, match_dtype, not_implemented_for,
+    Access, AccessSet, DType, Result, Scalar, geometry, match_dtype, not_implemented_for,
     try_collect, unwinding,
 };
-use corten_ops::composite::support::tensor_type_name;
 use corten_ops::meta::sort as shapes;
 use corten_ops::{Tensor, derived, op};
 use keys::{Key, flip_of, keys_of, narrow};
@@ -402,14 +401,6 @@ fn mode_place(line: &Line) -> usize {
     longest.and_then(<[_]>::last).map_or(0, |item| item.1)
 }
 
-/// Writes both results of a selection.
-fn into(
-    (values, indices): (&Tensor, &Tensor),
-    results: (Tensor, Tensor),
-) -> Result<(Tensor, Tensor)> {
-    Ok((derived::write_out(values, &results.0)?, derived::write_out(indices, &results.1)?))
-}
-
 /// As [`kthvalue`] into given tensors.
 ///
 /// # Errors
@@ -423,12 +414,8 @@ pub fn kthvalue_out(
     indices: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
     let results = kthvalue(self_, k, dim, keepdim)?;
-    let same = values.dtype() == self_.dtype();
-    ensure!(same, Runtime, "output values must be of same type as input");
-    let long = indices.dtype() == DType::Int64;
-    ensure!(long, Runtime, "output indices must be of scalar type Long");
-    geometry::assert_no_overlap(values, self_)?;
-    into((values, indices), results)
+    shapes::check_kthvalue_outputs(self_, values, indices)?;
+    shapes::write_selection((values, indices), results)
 }
 
 /// As [`median_dim`] into given tensors.
@@ -442,8 +429,8 @@ pub fn median_dim_out(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    check_median_outputs(self_, values, indices)?;
-    into((values, indices), median_dim(self_, dim, keepdim)?)
+    shapes::check_median_outputs(self_, values, indices)?;
+    shapes::write_selection((values, indices), median_dim(self_, dim, keepdim)?)
 }
 
 /// As [`nanmedian_dim`] into given tensors.
@@ -457,27 +444,8 @@ pub fn nanmedian_dim_out(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    check_median_outputs(self_, values, indices)?;
-    into((values, indices), nanmedian_dim(self_, dim, keepdim)?)
-}
-
-fn check_median_outputs(self_: &Tensor, values: &Tensor, indices: &Tensor) -> Result<()> {
-    ensure!(
-        values.dtype() == self_.dtype(),
-        Runtime,
-        "Expected tensor for 'values' to have the same type as tensor for argument #2 'self'; but \
-         type {} does not equal {} (while checking arguments for median)",
-        tensor_type_name(values.dtype()),
-        tensor_type_name(self_.dtype())
-    );
-    ensure!(
-        indices.dtype() == DType::Int64,
-        Runtime,
-        "Expected tensor for argument #1 'indices' to have scalar type Long; but got {} instead \
-         (while checking arguments for median)",
-        tensor_type_name(indices.dtype())
-    );
-    Ok(())
+    shapes::check_median_outputs(self_, values, indices)?;
+    shapes::write_selection((values, indices), nanmedian_dim(self_, dim, keepdim)?)
 }
 
 /// As [`mode`] into given tensors.
@@ -491,18 +459,8 @@ pub fn mode_out(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    for (out, dtype, name) in
-        [(values, self_.dtype(), "values"), (indices, DType::Int64, "indices")]
-    {
-        ensure!(
-            out.dtype() == dtype,
-            Runtime,
-            "expected scalar type '{}' but got '{}' for {name} output",
-            dtype.type_name(),
-            out.dtype().type_name()
-        );
-    }
-    into((values, indices), mode(self_, dim, keepdim)?)
+    shapes::check_mode_outputs(self_, values, indices)?;
+    shapes::write_selection((values, indices), mode(self_, dim, keepdim)?)
 }
 
 #[cfg(test)]
