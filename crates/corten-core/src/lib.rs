@@ -30,7 +30,7 @@ pub use allocator::{
     reset_peak_memory_stats, set_allocator, set_pinned_allocator, try_collect, try_extend,
     try_push, try_reserve, try_resize, try_to_vec, try_vec, try_with_capacity, unwinding,
 };
-pub use data_ptr::{DataPtr, Deleter};
+pub use data_ptr::{DataPtr, Deleter, FreeContext};
 pub use determinism::{
     are_deterministic_algorithms_enabled, fill_uninitialized_memory, set_fill_uninitialized_memory,
     use_deterministic_algorithms,

@@ -6,7 +6,7 @@ use crate::device::{MOST_DEVICES, bound, current_device};
 use crate::driver::{DeviceAddress, driver, error};
 use crate::driver_memory::DriverMemory;
 use crate::stream::Stream;
-use corten_core::{Allocator, DataPtr, Device, Result, Storage, config, ensure};
+use corten_core::{Allocator, DataPtr, Device, FreeContext, Result, Storage, config, ensure};
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
@@ -50,6 +50,8 @@ pub fn pinned_memory() -> Result<&'static PinnedCache> {
 /// Addresses of blocks are multiples of 512: the device's number fits below.
 const DEVICE_BITS: usize = 511;
 
+static GIVE_BACK: FreeContext = FreeContext::new(give_back);
+
 unsafe fn give_back(context: *mut c_void) {
     let (address, device) = (context.addr() & !DEVICE_BITS, context.addr() & DEVICE_BITS);
     if let Ok(cache) = device_memory() {
@@ -76,7 +78,7 @@ unsafe impl Allocator for CudaAllocator {
         let address = device_memory()?.malloc(index as usize, nbytes as u64, stream)?;
         let context = (address | index as u64) as *mut c_void;
         // SAFETY: the deleter takes such contexts, once, from any thread.
-        Ok(unsafe { DataPtr::new(address as *mut u8, context, give_back, device) })
+        Ok(unsafe { DataPtr::new(address as *mut u8, context, &GIVE_BACK, device) })
     }
 
     unsafe fn copy_data(&self, destination: *mut u8, source: *const u8, nbytes: usize) {
@@ -86,6 +88,8 @@ unsafe impl Allocator for CudaAllocator {
         let _ = unsafe { copy_on_device(stream, destination as u64, source as u64, nbytes) };
     }
 }
+
+static GIVE_BACK_PINNED: FreeContext = FreeContext::new(give_back_pinned);
 
 unsafe fn give_back_pinned(context: *mut c_void) {
     if let Ok(cache) = pinned_memory() {
@@ -107,7 +111,7 @@ pub fn pinned_storage(nbytes: usize) -> Result<Storage> {
     };
     let address = address as *mut u8;
     // SAFETY: the deleter takes such addresses, once, from any thread.
-    let data = unsafe { DataPtr::new(address, address.cast(), give_back_pinned, Device::CPU) };
+    let data = unsafe { DataPtr::new(address, address.cast(), &GIVE_BACK_PINNED, Device::CPU) };
     Ok(Storage::from_data_ptr(data, nbytes))
 }
 
