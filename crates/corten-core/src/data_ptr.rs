@@ -155,7 +155,7 @@ impl DataPtr {
             };
         }
         // SAFETY: by contract these are the parts of one `DataPtr`, which the new one replaces.
-        let shared = Arc::new(unsafe { Self::new(data, *context, *deleter, device) });
+        let shared = Arc::new(unsafe { Self::new(data, *context, deleter, device) });
         *context = Arc::into_raw(Arc::clone(&shared)).cast_mut().cast();
         *deleter = &DELETE_SHARE;
         shared

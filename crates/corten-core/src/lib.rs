@@ -37,9 +37,9 @@ pub use determinism::{
 };
 pub use device::{Device, DeviceType};
 pub use dtype::{
-    Complex, DType, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, ResultTypeState,
-    bf16, can_cast, cast, default_complex_dtype, default_dtype, f16, not_implemented_for,
-    promote_types, set_default_dtype,
+    Complex, DType, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, FloatLimits,
+    ResultTypeState, bf16, can_cast, cast, default_complex_dtype, default_dtype, f16,
+    not_implemented_for, promote_types, set_default_dtype,
 };
 pub use error::{
     Error, ErrorKind, Result, WarningHandler, is_first_warning, set_warn_always,
