@@ -69,10 +69,10 @@ impl From<&AdamWOptions> for AdamOptions {
 /// Steps scaled by running means of gradients and of their squares (Kingma and Ba).
 ///
 /// ```
-/// use corten_nn::optim::{Adam, AdamOptions, Optimizer};
-/// use corten_nn::{Linear, ModuleExt};
+/// use corten::nn::optim::{Adam, AdamOptions, Optimizer};
+/// use corten::prelude::*;
 ///
-/// # fn main() -> corten_core::Result<()> {
+/// # fn main() -> Result<()> {
 /// let model = Linear::new(3, 1)?;
 /// let mut optimizer = Adam::new(model.parameters(), AdamOptions { lr: 1e-2, ..Default::default() })?;
 /// optimizer.zero_grad()?;

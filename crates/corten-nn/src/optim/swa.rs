@@ -16,10 +16,10 @@ pub enum Averaging {
 /// The averages of parameters: of `swa_utils.AveragedModel`, what it keeps.
 ///
 /// ```
-/// use corten_nn::optim::{AveragedParameters, Averaging};
-/// use corten_nn::{Linear, ModuleExt};
+/// use corten::nn::optim::{AveragedParameters, Averaging};
+/// use corten::prelude::*;
 ///
-/// # fn main() -> corten_core::Result<()> {
+/// # fn main() -> Result<()> {
 /// let model = Linear::new(2, 1)?;
 /// let mut ema = AveragedParameters::new(&model.parameters(), Averaging::Exponential(0.999))?;
 /// ema.update(&model.parameters())?;

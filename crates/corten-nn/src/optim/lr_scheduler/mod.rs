@@ -4,11 +4,11 @@
 //! [`LrScheduler::step`], after the optimizer's step:
 //!
 //! ```
-//! use corten_nn::optim::lr_scheduler::{LrScheduler, StepLR};
-//! use corten_nn::optim::{Optimizer, Sgd, SgdOptions};
-//! use corten_nn::{Linear, ModuleExt};
+//! use corten::nn::optim::lr_scheduler::{LrScheduler, StepLR};
+//! use corten::nn::optim::{Optimizer, Sgd, SgdOptions};
+//! use corten::prelude::*;
 //!
-//! # fn main() -> corten_core::Result<()> {
+//! # fn main() -> Result<()> {
 //! let model = Linear::new(2, 1)?;
 //! let mut optimizer = Sgd::new(model.parameters(), SgdOptions { lr: 0.1, ..Default::default() })?;
 //! let mut scheduler = StepLR::new(&mut optimizer, 2, 0.5)?;
