@@ -11,6 +11,7 @@ pub mod composite;
 mod data;
 pub mod derived;
 pub mod dispatch;
+pub mod front;
 pub mod index;
 pub mod iter;
 mod library;
@@ -46,7 +47,7 @@ pub use dispatch::{
     BoxedCall, BoxedKernel, Found, KeyBuilder, Registration, Signed, Target, TypedOp,
     replace_arguments, replace_tensors,
 };
-pub use generated::{op, sig, stubs};
+pub use generated::{build, op, sig, stubs};
 pub use iter::TensorIterator;
 pub use library::{Library, call};
 pub use registry::{AnyOp, Autocast, Cost, Gradient, OpDef, OpKind};

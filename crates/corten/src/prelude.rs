@@ -47,4 +47,4 @@ pub use corten_nn::{
     LayerNorm, Linear, MaxPool2d, Module, ModuleExt, ModuleList, Parameter, Reduction, Relu,
     Sequential, Tanh, loss, parts,
 };
-pub use corten_ops::{Tensor, op};
+pub use corten_ops::{Tensor, build, op, s, tensor};
