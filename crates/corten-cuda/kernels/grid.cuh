@@ -21,7 +21,7 @@ template <class V> CT_FN void grid_keys(V x, V& value, V& slope) {
 
 /// The elements of one dimension that take part; a position of -1 lies outside.
 template <class V, u32 RANK, u32 MODE> struct GridAxis {
-    static const int TAPS = MODE == GRID_NEAREST ? 1 : MODE == GRID_LINEAR ? 2 : 4;
+    enum { TAPS = MODE == GRID_NEAREST ? 1 : MODE == GRID_LINEAR ? 2 : 4 };
     i64 size;
     u32 padding;
     bool align;
@@ -86,7 +86,7 @@ template <class V, u32 RANK, u32 MODE> struct GridAxis {
 /// What takes part in the value at a point, the last dimension varying fastest.
 template <class V, u32 RANK, u32 MODE> struct GridTaps {
     typedef GridAxis<V, RANK, MODE> Axis;
-    static const int COUNT = RANK == 2 ? Axis::TAPS * Axis::TAPS : Axis::TAPS * Axis::TAPS * Axis::TAPS;
+    enum { COUNT = RANK == 2 ? Axis::TAPS * Axis::TAPS : Axis::TAPS * Axis::TAPS * Axis::TAPS };
     i64 position[COUNT];
     V weight[COUNT];
 

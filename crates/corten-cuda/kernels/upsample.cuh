@@ -23,7 +23,7 @@ template <class C> CT_FN i64 clamped(C position, i64 source) {
 
 /// The elements of the source that a result is made of, and their weights.
 template <u32 MODE, class C> struct Taps {
-    static const int COUNT = MODE <= EXACT ? 1 : MODE == LINEAR ? 2 : 4;
+    enum { COUNT = MODE <= EXACT ? 1 : MODE == LINEAR ? 2 : 4 };
     i64 position[COUNT];
     C weight[COUNT];
 
