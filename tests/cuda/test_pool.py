@@ -26,6 +26,13 @@ class Pool(CudaTest):
         x[0, 0, 1, 1], x[0, 1] = float("nan"), -float("inf")
         self.check(lambda x: F.max_pool2d(x, 3, return_indices=True), x)
 
+    def test_integers(self):
+        for dtype in (torch.int64, torch.uint8, torch.int32, torch.int16, torch.int8):
+            x = torch.randint(0, 50, (1, 2, 6, 6)).to(dtype)
+            self.check(lambda x: F.max_pool2d(x, 2, return_indices=True), x)
+        x = torch.randint(-50, 50, (1, 2, 6, 6))
+        self.check(lambda x: F.avg_pool2d(x, 3, 2, 1), x)
+
     def test_average_pool(self):
         for options in [{}, {"stride": 2, "padding": 1}, {"ceil_mode": True, "stride": 2},
                         {"padding": 1, "count_include_pad": False}, {"divisor_override": 5}]:

@@ -58,6 +58,9 @@ CT_FN i64 pool_divisor(i64 given, u32 divisor, const Window<I>& z, const Window<
     return divisor == INSIDE ? inside : given;
 }
 
+/// A number of elements as a value.
+template <class V> CT_FN V to_value(i64 x) { return to<V>(Int<i64>(x)); }
+
 /// The largest element of a window so far, and its position in its plane; the last NaN counts as largest.
 template <class T, class V, class I> struct Largest {
     bool any;
@@ -65,10 +68,10 @@ template <class T, class V, class I> struct Largest {
     V best;
     I position;
 
-    CT_FN Largest(I first) : any(false), kept(narrow<T>((V)0)), best(0), position(first) {}
+    CT_FN Largest(I first) : any(false), kept(narrow<T>(lit<V>(0))), best(lit<V>(0)), position(first) {}
     CT_FN void take(T element, I at) {
         V value = widen(element);
-        if (!any || value > best || value != value) any = true, best = value, kept = element, position = at;
+        if (!any || lt(best, value) || is_nan(value)) any = true, best = value, kept = element, position = at;
     }
 };
 
@@ -133,14 +136,15 @@ __global__ void pool_average(Pool pool, Image to, Image from, i64 given, u32 div
     Window<I> y = pool_window<ADAPTIVE, I>(pool, 1, at[3], (I)from.sizes[3], (I)to.sizes[3]);
     Window<I> x = pool_window<ADAPTIVE, I>(pool, 2, at[4], (I)from.sizes[4], (I)to.sizes[4]);
     const T* plane = in + channel_offset(from, at);
-    V sum = 0;
+    V sum = lit<V>(0);
     for (I d = z.start; d < z.end; d++) {
         for (I h = y.start; h < y.end; h++) {
             const T* row = plane + (d * (I)from.strides[2] + h * (I)from.strides[3]);
-            for (I w = x.start; w < x.end; w++) sum += (V)widen(row[w * (I)from.strides[4]]);
+            for (I w = x.start; w < x.end; w++) sum = sum + (V)widen(row[w * (I)from.strides[4]]);
         }
     }
-    out[image_offset(to, at)] = narrow<T>(sum / (V)pool_divisor(given, divisor, z, y, x));
+    V share = to_value<V>(pool_divisor(given, divisor, z, y, x));
+    out[image_offset(to, at)] = narrow<T>(sum / share);
 }
 
 template <class T, class V, class I, u32 ADAPTIVE>

@@ -216,7 +216,7 @@ macro_rules! sliding {
         ) -> Result<(Tensor, Tensor)> {
             let input = on_meta(self_)?;
             let planned = op::$max(&input, kernel_size, stride, padding, dilation, ceil_mode)?;
-            check_float(self_, concat!(stringify!($max), "_out_cuda_frame"))?;
+            check_ordered(self_, concat!(stringify!($max), "_out_cuda_frame"))?;
             let windows = Windows::sliding($rank, kernel_size, stride, padding, dilation);
             max_forward(self_, &planned, windows)
         }
@@ -261,7 +261,9 @@ macro_rules! sliding {
                 &on_meta(self_)?, kernel_size, stride, padding, ceil_mode, count_include_pad,
                 divisor_override,
             )?;
-            check_float(self_, concat!(stringify!($avg), "_out_cuda_frame"))?;
+            if self_.dtype() != DType::Int64 {
+                check_float(self_, concat!(stringify!($avg), "_out_cuda_frame"))?;
+            }
             let windows = Windows::sliding($rank, kernel_size, stride, padding, &[1]);
             let divisor = Divisor::of(count_include_pad, divisor_override);
             average(&AVERAGE, self_, &planned, windows, divisor)
@@ -331,7 +333,7 @@ macro_rules! adaptive {
         /// As above.
         pub fn $max(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
             let planned = op::$max(&on_meta(self_)?, output_size)?;
-            check_float(self_, concat!(stringify!($max), "_cuda"))?;
+            check_ordered(self_, concat!(stringify!($max), "_cuda"))?;
             max_forward(self_, &planned, Windows::adaptive($rank))
         }
 

@@ -6,7 +6,7 @@ use crate::launch::Shape;
 use crate::operands::{Operands, empty, like_planned, on_meta};
 use crate::stream::Stream;
 use crate::text;
-use corten_core::{Access, DType, MemoryFormat, Result, not_implemented_for};
+use corten_core::{Access, DType, Device, MemoryFormat, Result, not_implemented_for};
 use corten_ops::{Tensor, op};
 
 const TEXT: &[&str] = &[text::IMAGE, text::UPSAMPLE];
@@ -251,6 +251,11 @@ fn run(
     Ok(out)
 }
 
+/// Bytes between elements are interpolated on the host, in the fixed-point arithmetic of its kernels.
+fn on_host(bytes: &Tensor) -> Result<Tensor> {
+    op::to_device(bytes, Device::CPU, bytes.dtype(), false, false, None)
+}
+
 /// Defines the kernels of an operator and of its gradient.
 macro_rules! kernels {
     ($(pub fn $name:ident, pub fn $backward:ident for $op:ident $op_backward:ident: $mode:ident ($($align:ident)?) [$($scale:ident),+];)+) => {$(
@@ -265,6 +270,10 @@ macro_rules! kernels {
             $($align: bool,)?
             $($scale: Option<f64>),+
         ) -> Result<Tensor> {
+            if self_.dtype() == DType::UInt8 && !Mode::$mode.is_nearest() {
+                let bytes = op::$op(&on_host(self_)?, output_size, $($align,)? $($scale),+)?;
+                return op::to_device(&bytes, self_.device(), DType::UInt8, false, false, None);
+            }
             let planned = op::$op(&on_meta(self_)?, output_size, $($align,)? $($scale),+)?;
             let align = false $(|| $align)?;
             let plan = Plan { mode: Mode::$mode, align, scales: &[$($scale),+], backward: false };
