@@ -55,7 +55,8 @@ pub(crate) fn functions(root: &Path) -> Result<Functions, Vec<Mistake>> {
     Functions::read(&root.join(AUTOGRAD)).map_err(|message| vec![trouble(FORMULAS, message)])
 }
 
-/// What corten-cuda has: an operator whose kernel has a function of the same name there runs on CUDA.
+/// What corten-cuda has: an operator whose kernel has a function of the same name there, or one that a macro
+/// defines, runs on CUDA.
 pub(crate) fn cuda_parts(root: &Path) -> Result<CudaParts, Vec<Mistake>> {
     let text = std::fs::read_to_string(root.join(CUDA_TEXT)).unwrap_or_default();
     let mut kernels = std::collections::BTreeSet::new();
@@ -70,11 +71,23 @@ pub(crate) fn cuda_parts(root: &Path) -> Result<CudaParts, Vec<Mistake>> {
                 syn::Item::Fn(item) if matches!(item.vis, syn::Visibility::Public(_)) => {
                     kernels.insert(format!("{family}::{}", item.sig.ident));
                 }
+                // An invocation: a definition has a name.
+                syn::Item::Macro(item) if item.ident.is_none() => {
+                    let names = public_functions(item.mac.tokens);
+                    kernels.extend(names.into_iter().map(|name| format!("{family}::{name}")));
+                }
                 _ => {}
             }
         }
     }
     Ok(CudaParts { primitives: CudaVocabulary::read(&text), kernels })
+}
+
+/// The functions that the invocation of a macro names as `pub fn name`.
+fn public_functions(tokens: proc_macro2::TokenStream) -> Vec<String> {
+    let words: Vec<String> = tokens.into_iter().map(|token| token.to_string()).collect();
+    let named = words.windows(3).filter(|words| words[0] == "pub" && words[1] == "fn");
+    named.map(|words| words[2].clone()).collect()
 }
 
 fn trouble(file: &str, message: String) -> Mistake {

@@ -24,6 +24,7 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
 mod graph;
+mod image;
 mod indexing;
 mod kernel;
 pub mod kernels;

@@ -57,6 +57,18 @@ pub(crate) const UNFOLD: &str = include_str!("../kernels/unfold.cuh");
 /// Distances between rows.
 pub(crate) const DISTANCE: &str = include_str!("../kernels/distance.cuh");
 
+/// Batches of images.
+pub(crate) const IMAGE: &str = include_str!("../kernels/image.cuh");
+
+/// Pooling over windows.
+pub(crate) const POOL: &str = include_str!("../kernels/pool.cuh");
+
+/// Interpolation.
+pub(crate) const UPSAMPLE: &str = include_str!("../kernels/upsample.cuh");
+
+/// Values at the points of a grid.
+pub(crate) const GRID: &str = include_str!("../kernels/grid.cuh");
+
 /// The type in which elements of a dtype lie in memory.
 pub(crate) fn storage_type(dtype: DType) -> &'static str {
     match dtype {
