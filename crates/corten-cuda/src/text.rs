@@ -51,6 +51,12 @@ pub(crate) const NORM: &str = include_str!("../kernels/norm.cuh");
 /// Convolutions.
 pub(crate) const CONV: &str = include_str!("../kernels/conv.cuh");
 
+/// Products of small matrices by warps, and what they are loaded with.
+pub(crate) const MMA: &str = include_str!("../kernels/mma.cuh");
+
+/// Attention.
+pub(crate) const ATTENTION: &str = include_str!("../kernels/attention.cuh");
+
 /// Sliding blocks of images.
 pub(crate) const UNFOLD: &str = include_str!("../kernels/unfold.cuh");
 

@@ -14,6 +14,7 @@ pub mod factory;
 #[cfg(feature = "fft")]
 pub mod fft;
 pub mod fill;
+pub mod fused_attention;
 pub mod grid;
 pub mod hash;
 pub mod histogram;

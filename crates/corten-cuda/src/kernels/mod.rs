@@ -1,6 +1,7 @@
 //! Kernels by family, under the names that the registry gives them.
 
 pub mod activation_pointwise;
+pub mod attention;
 pub mod combine;
 pub mod conv;
 pub mod copy;
@@ -8,6 +9,7 @@ pub mod distance;
 pub mod embedding;
 pub mod factory;
 pub mod fill;
+pub mod fused_attention;
 pub mod index;
 pub mod loss;
 pub mod loss_pointwise;

@@ -63,7 +63,11 @@ fn policy(device: i8, numel: u64, unroll: u64) -> Result<(u32, u64)> {
 }
 
 /// The part of a generator's stream for a launch whose threads draw up to `count` numbers each.
-fn reserve(device: i8, generator: Option<&Generator>, count: u64) -> Result<PhiloxState> {
+pub(crate) fn reserve(
+    device: i8,
+    generator: Option<&Generator>,
+    count: u64,
+) -> Result<PhiloxState> {
     ensure!(
         !is_capturing(device),
         Runtime,
