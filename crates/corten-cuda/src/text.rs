@@ -57,6 +57,9 @@ pub(crate) const MMA: &str = include_str!("../kernels/mma.cuh");
 /// Attention.
 pub(crate) const ATTENTION: &str = include_str!("../kernels/attention.cuh");
 
+/// Steps of recurrent networks.
+pub(crate) const RNN: &str = include_str!("../kernels/rnn.cuh");
+
 /// Sliding blocks of images.
 pub(crate) const UNFOLD: &str = include_str!("../kernels/unfold.cuh");
 
