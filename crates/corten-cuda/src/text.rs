@@ -60,6 +60,9 @@ pub(crate) const ATTENTION: &str = include_str!("../kernels/attention.cuh");
 /// Steps of recurrent networks.
 pub(crate) const RNN: &str = include_str!("../kernels/rnn.cuh");
 
+/// Sums over alignments.
+pub(crate) const CTC: &str = include_str!("../kernels/ctc.cuh");
+
 /// Sliding blocks of images.
 pub(crate) const UNFOLD: &str = include_str!("../kernels/unfold.cuh");
 

@@ -5,6 +5,7 @@ pub mod attention;
 pub mod combine;
 pub mod conv;
 pub mod copy;
+pub mod ctc;
 pub mod distance;
 pub mod embedding;
 pub mod factory;
