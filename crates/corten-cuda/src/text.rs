@@ -63,6 +63,9 @@ pub(crate) const RNN: &str = include_str!("../kernels/rnn.cuh");
 /// Sums over alignments.
 pub(crate) const CTC: &str = include_str!("../kernels/ctc.cuh");
 
+/// Dropout.
+pub(crate) const DROPOUT: &str = include_str!("../kernels/dropout.cuh");
+
 /// Sliding blocks of images.
 pub(crate) const UNFOLD: &str = include_str!("../kernels/unfold.cuh");
 

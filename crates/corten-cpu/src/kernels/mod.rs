@@ -8,6 +8,7 @@ pub mod conv;
 pub mod copy;
 pub mod ctc;
 pub mod distance;
+pub mod dropout;
 pub mod embedding;
 pub mod embedding_bag;
 pub mod factory;

@@ -206,9 +206,8 @@ pub fn ctc_loss_backward(
             let threads = Problem::threads(problem.states.max(part.classes));
             let grid = [part.steps as u32, count, 1];
             let shape = Shape { grid, block: [threads, 1, 1], shared: 0 };
-            let parameters = parameters!(
-                part, from, labels, alpha, beta, loss, slope, single, to, failed
-            );
+            let parameters =
+                parameters!(part, from, labels, alpha, beta, loss, slope, single, to, failed);
             SLOPES.launch(&problem.arguments(), shape, stream, parameters)?;
         }
     }

@@ -7,6 +7,7 @@ pub mod conv;
 pub mod copy;
 pub mod ctc;
 pub mod distance;
+pub mod dropout;
 pub mod embedding;
 pub mod factory;
 pub mod fill;

@@ -282,8 +282,7 @@ pub fn gru_sequence_backward(
         false => carried,
     };
     let of_state = rows(&of_state)?;
-    let before =
-        op::narrow(&rows(&workspace)?, 1, (KEPT - 1) * sequence.hidden, sequence.hidden)?;
+    let before = op::narrow(&rows(&workspace)?, 1, (KEPT - 1) * sequence.hidden, sequence.hidden)?;
     let grad_w = op::mm(&op::t(&of_state)?, &before)?;
     let grad_b = op::sum_dim_intlist(&of_state, Some(&[0]), false, None)?;
     Ok((grad_gates, grad_hx, grad_w, grad_b))

@@ -54,10 +54,9 @@ pub fn scaled_dot_product_attention(
     let bias = attn_mask.map(|mask| as_bias(mask, query)).transpose()?;
     let attn_mask = bias.as_ref();
     let half = query.dtype().is_reduced_float() && attn_mask.is_none();
-    if allows(Backend::Efficient) || allows(Backend::Flash) && half {
-        if efficient_applies(query, key, value, attn_mask, enable_gqa) {
-            return efficient(query, key, value, attn_mask, dropout_p, is_causal, scale);
-        }
+    let allowed = allows(Backend::Efficient) || allows(Backend::Flash) && half;
+    if allowed && efficient_applies(query, key, value, attn_mask, enable_gqa) {
+        return efficient(query, key, value, attn_mask, dropout_p, is_causal, scale);
     }
     let fused = fused_applies(query, key, value, attn_mask, dropout_p, enable_gqa);
     if fused && allows(Backend::Flash) {
