@@ -11,6 +11,11 @@ use std::sync::OnceLock;
 /// Threads per block of kernels that do not need another number.
 pub(crate) const THREADS: u32 = 256;
 
+/// The bytes of shared memory that a block has without being asked for.
+const SHARED_BY_DEFAULT: u32 = 48 << 10;
+/// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
+const MAX_DYNAMIC_SHARED_SIZE: i32 = 8;
+
 /// Grid and block of a launch, and the bytes of dynamic shared memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -44,6 +49,13 @@ pub(crate) unsafe fn launch(
     ensure!(shape.grid.iter().all(|&size| size > 0), Internal, "a kernel needs a grid");
     bound(stream.device())?;
     let driver = driver()?;
+    if shape.shared > SHARED_BY_DEFAULT {
+        // SAFETY: the function is loaded.
+        let status = unsafe {
+            (driver.cuFuncSetAttribute)(function.0, MAX_DYNAMIC_SHARED_SIZE, shape.shared as i32)
+        };
+        error::check(driver, status)?;
+    }
     let [(x, y, z), (u, v, w)] = [shape.grid, shape.block].map(|size| (size[0], size[1], size[2]));
     // SAFETY: the caller's; the parameters are copied before the call returns.
     let status = unsafe {

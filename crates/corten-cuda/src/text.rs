@@ -51,6 +51,21 @@ pub(crate) const NORM: &str = include_str!("../kernels/norm.cuh");
 /// Convolutions.
 pub(crate) const CONV: &str = include_str!("../kernels/conv.cuh");
 
+/// Products of small matrices by warps, and what they are loaded with.
+pub(crate) const MMA: &str = include_str!("../kernels/mma.cuh");
+
+/// Attention.
+pub(crate) const ATTENTION: &str = include_str!("../kernels/attention.cuh");
+
+/// Steps of recurrent networks.
+pub(crate) const RNN: &str = include_str!("../kernels/rnn.cuh");
+
+/// Sums over alignments.
+pub(crate) const CTC: &str = include_str!("../kernels/ctc.cuh");
+
+/// Dropout.
+pub(crate) const DROPOUT: &str = include_str!("../kernels/dropout.cuh");
+
 /// Sliding blocks of images.
 pub(crate) const UNFOLD: &str = include_str!("../kernels/unfold.cuh");
 

@@ -83,6 +83,7 @@ function_table! {
         cuIpcOpenEventHandle(*mut Handle, [u8; 64]);
         cuModuleLoadData(*mut Handle, *const c_void);
         cuModuleGetFunction(*mut Handle, Handle, *const c_char);
+        cuFuncSetAttribute(Handle, c_int, c_int);
         cuLaunchKernel(
             Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void,
             *mut *mut c_void,

@@ -52,7 +52,7 @@ struct Made {
 }
 
 /// Blocks of a launch, and the numbers of its threads' subsequences that it uses.
-fn policy(device: i8, numel: u64, unroll: u64) -> Result<(u32, u64)> {
+pub(crate) fn policy(device: i8, numel: u64, unroll: u64) -> Result<(u32, u64)> {
     let properties = &gpu(device)?.properties;
     let per_processor =
         (properties.max_threads_per_multi_processor as u64 / u64::from(THREADS)).max(1);
@@ -63,7 +63,11 @@ fn policy(device: i8, numel: u64, unroll: u64) -> Result<(u32, u64)> {
 }
 
 /// The part of a generator's stream for a launch whose threads draw up to `count` numbers each.
-fn reserve(device: i8, generator: Option<&Generator>, count: u64) -> Result<PhiloxState> {
+pub(crate) fn reserve(
+    device: i8,
+    generator: Option<&Generator>,
+    count: u64,
+) -> Result<PhiloxState> {
     ensure!(
         !is_capturing(device),
         Runtime,
