@@ -51,6 +51,9 @@ pub(crate) const NORM: &str = include_str!("../kernels/norm.cuh");
 /// Convolutions.
 pub(crate) const CONV: &str = include_str!("../kernels/conv.cuh");
 
+/// Fourier transforms.
+pub(crate) const FFT: &str = include_str!("../kernels/fft.cuh");
+
 /// Sliding blocks of images.
 pub(crate) const UNFOLD: &str = include_str!("../kernels/unfold.cuh");
 

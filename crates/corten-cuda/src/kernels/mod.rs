@@ -7,6 +7,7 @@ pub mod copy;
 pub mod distance;
 pub mod embedding;
 pub mod factory;
+pub mod fft;
 pub mod fill;
 pub mod index;
 pub mod loss;
