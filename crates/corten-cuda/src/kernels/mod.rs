@@ -10,6 +10,7 @@ pub mod factory;
 pub mod fft;
 pub mod fill;
 pub mod index;
+pub mod linalg;
 pub mod loss;
 pub mod loss_pointwise;
 pub mod matmul;
