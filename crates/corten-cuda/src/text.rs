@@ -65,6 +65,17 @@ pub(crate) const CTC: &str = include_str!("../kernels/ctc.cuh");
 
 /// Dropout.
 pub(crate) const DROPOUT: &str = include_str!("../kernels/dropout.cuh");
+/// Fourier transforms.
+pub(crate) const FFT: &str = include_str!("../kernels/fft.cuh");
+
+/// Factorisations of matrices and what is solved with them.
+pub(crate) const LINALG: &str = include_str!("../kernels/linalg.cuh");
+
+/// Factors of indefinite matrices.
+pub(crate) const LDL: &str = include_str!("../kernels/ldl.cuh");
+
+/// Eigenvalues and singular values.
+pub(crate) const JACOBI: &str = include_str!("../kernels/jacobi.cuh");
 
 /// Sliding blocks of images.
 pub(crate) const UNFOLD: &str = include_str!("../kernels/unfold.cuh");
