@@ -6,8 +6,8 @@ use super::by_parameter::{
 use super::checks::check_not_negative;
 use super::group::settings;
 use super::sgd::decayed;
-use super::value::Value;
 use corten_core::{Complex, Result, Scalar, ensure};
+use corten_io::Value;
 use corten_ops::{Tensor, op};
 
 settings! {

@@ -1,10 +1,10 @@
 //! Optimizers that are one formula for each parameter.
 
 use super::group::{ParamGroup, Settings, check_groups};
-use super::value::Value;
 use super::{Optimizer, OptimizerState, is_ordinary};
 use corten_autograd::{Autograd, no_grad};
 use corten_core::{DType, Result, ensure, err};
+use corten_io::Value;
 use corten_ops::{Tensor, op};
 
 /// The state of a parameter: named values in PyTorch's order. Empty until the first step.

@@ -1,7 +1,7 @@
 //! Parameters that share settings.
 
-use super::value::Value;
 use corten_core::{Result, ensure};
+use corten_io::Value;
 use corten_ops::Tensor;
 
 /// The settings of a group; implemented by the options structs of the optimizers.
@@ -103,7 +103,7 @@ macro_rules! settings {
             $crate::optim::group::maximize!($maximize);
 
             fn to_values(&self) -> Vec<(String, $crate::optim::Value)> {
-                use $crate::optim::value::Setting;
+                use $crate::optim::Setting;
                 vec![
                     $((stringify!($field).to_owned(), self.$field.to_value()),)*
                     $((stringify!($extra).to_owned(), $value),)*
@@ -111,7 +111,7 @@ macro_rules! settings {
             }
 
             fn set(&mut self, name: &str, value: &$crate::optim::Value) -> bool {
-                use $crate::optim::value::Setting;
+                use $crate::optim::Setting;
                 match name {
                     $(stringify!($field) => Setting::from_value(value)
                         .map(|value| self.$field = value).is_some(),)*

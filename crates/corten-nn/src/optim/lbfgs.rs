@@ -2,10 +2,11 @@
 
 use super::by_parameter::{ParameterState, empty_states, real};
 use super::group::{ParamGroup, Settings, check_groups, settings};
-use super::value::{Setting, Value};
+use super::setting::Setting;
 use super::{Optimizer, OptimizerState};
 use corten_autograd::{Autograd, enable_grad, no_grad};
 use corten_core::{Result, bail, ensure};
+use corten_io::Value;
 use corten_ops::{Tensor, op};
 
 settings! {

@@ -12,10 +12,10 @@ mod group;
 mod lbfgs;
 pub mod lr_scheduler;
 mod muon;
+mod setting;
 mod sgd;
 mod state;
 mod swa;
-mod value;
 
 pub use adam::{
     Adam, AdamOptions, AdamRule, AdamW, AdamWOptions, AdamWRule, Adamax, AdamaxOptions, AdamaxRule,
@@ -27,14 +27,15 @@ pub use adaptive::{
     RpropRule,
 };
 pub use by_parameter::{ByParameter, ParameterState, Rule, Together};
+pub use corten_io::Value;
 pub use grad_scaler::{GradScaler, GradScalerOptions};
 pub use group::{ParamGroup, Settings};
 pub use lbfgs::{Lbfgs, LbfgsOptions, LineSearch};
 pub use muon::{AdjustLr, Muon, MuonOptions, MuonRule};
+pub use setting::Setting;
 pub use sgd::{Asgd, AsgdOptions, AsgdRule, Sgd, SgdOptions, SgdRule};
 pub use state::OptimizerState;
 pub use swa::{AveragedParameters, Averaging};
-pub use value::{Setting, Value};
 
 use corten_autograd::{Autograd, enable_grad};
 use corten_core::{DType, Layout, Result};

@@ -3,8 +3,9 @@
 use super::by_parameter::{ByParameter, ParameterState, Rule, zeros_like};
 use super::checks::check_not_negative;
 use super::group::settings;
-use super::value::{Setting, Value};
+use super::setting::Setting;
 use corten_core::{DType, Result, ensure};
+use corten_io::Value;
 use corten_ops::{Tensor, op};
 
 /// How the rate of [`Muon`] depends on the shape of a matrix.

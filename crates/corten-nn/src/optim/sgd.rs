@@ -5,8 +5,8 @@ use super::by_parameter::{
 };
 use super::checks::check_not_negative;
 use super::group::settings;
-use super::value::Value;
 use corten_core::{DType, Result, Scalar, ensure};
+use corten_io::Value;
 use corten_ops::{Tensor, op};
 
 settings! {

@@ -2,8 +2,8 @@
 
 use super::by_parameter::ParameterState;
 use super::group::{ParamGroup, Settings};
-use super::value::Value;
 use corten_core::{Result, ensure, err};
+use corten_io::Value;
 use corten_ops::{Tensor, op};
 use std::collections::BTreeMap;
 
