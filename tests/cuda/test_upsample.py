@@ -50,6 +50,12 @@ class Upsample(CudaTest):
             self.check_gradient(lambda x: F.interpolate(x, (70, 3), mode=mode), x, name=mode)
             self.check_gradient(lambda x: F.interpolate(x, scale_factor=(1.3, 1.02), mode=mode), x, name=mode)
 
+    def test_many_planes(self):
+        for shape, mode in [((3, 13, 20, 50), "bilinear"), ((1, 39, 20, 50), "nearest"), ((39, 1, 20, 50), "nearest")]:
+            self.check(lambda x: F.interpolate(x[:, :, ::2], (90, 110), mode=mode), torch.randn(shape), name=f"{shape} {mode}")
+        self.check_gradient(lambda x: F.interpolate(x, (55, 45)), torch.randn(3, 13, 110, 90))
+        self.check(lambda x: F.interpolate(x[:, ::2], (90, 110)), torch.randn(3, 26, 9, 9))
+
     def test_antialiased_lanczos(self):
         def run(x):
             return torch._upsample_lanczos2d_aa(x, [3, 5], False)
