@@ -26,6 +26,21 @@ class Grid(CudaTest):
         self.check(lambda x, g: F.grid_sample(x, g, align_corners=False), x.double(), grid.double())
         self.check(lambda x, g: F.grid_sample(x, g, align_corners=False), x[:0], grid[:0])
 
+    def test_deterministic_gradients(self):
+        x, grid = torch.randn(2, 3, 4, 5), torch.rand(2, 6, 7, 2) * 2 - 1
+        torch.use_deterministic_algorithms(True)
+        try:
+            self.check_gradient(lambda x, g: F.grid_sample(x, g, align_corners=False), x, grid)
+        finally:
+            torch.use_deterministic_algorithms(False)
+
+    def test_half_precision_computes_in_single(self):
+        x, grid = torch.randn(1, 20, 4, 5).half(), (torch.rand(1, 3, 3, 2) * 2 - 1).half()
+        for mode in ("bilinear", "nearest", "bicubic"):
+            wanted = F.grid_sample(x.float(), grid.float(), mode, align_corners=False).half()
+            found = F.grid_sample(x.to("cuda"), grid.to("cuda"), mode, align_corners=False)
+            self.same(found, wanted, mode)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -33,6 +33,16 @@ class Pool(CudaTest):
         x = torch.randint(-50, 50, (1, 2, 6, 6))
         self.check(lambda x: F.avg_pool2d(x, 3, 2, 1), x)
 
+    def test_windows_without_an_element(self):
+        for dtype in (torch.float32, torch.uint8, torch.int8, torch.int64):
+            self.check(lambda x: F.max_pool2d(x, 2, 3, 1, 2), torch.ones(1, 1, 1, 3).to(dtype))
+
+    def test_numbers_beyond_32_bits(self):
+        x = self.image(2, 3, 7, 6)
+        self.check_gradient(lambda x: F.max_pool2d(x, 1, 1, 0, 2**40), x)
+        for pool in (F.max_pool2d, F.avg_pool2d):
+            self.check_gradient(lambda x: pool(x, 3, 2**40, 1), x)
+
     def test_average_pool(self):
         for options in [{}, {"stride": 2, "padding": 1}, {"ceil_mode": True, "stride": 2},
                         {"padding": 1, "count_include_pad": False}, {"divisor_override": 5}]:
@@ -56,6 +66,10 @@ class Pool(CudaTest):
     def test_channels_last(self):
         x = self.image(2, 3, 6, 7).contiguous(memory_format=torch.channels_last)
         for f in (lambda x: F.max_pool2d(x, 2), lambda x: F.avg_pool2d(x, 3, 2), lambda x: F.adaptive_avg_pool2d(x, 3)):
+            self.check_gradient(f, x)
+            self.check_gradient(lambda x: f(x[..., ::2]), x)
+        x = self.image(2, 3, 4, 6, 5).contiguous(memory_format=torch.channels_last_3d)
+        for f in (lambda x: F.max_pool3d(x, 2), lambda x: F.avg_pool3d(x, 3, 2), lambda x: F.adaptive_avg_pool3d(x, 3)):
             self.check_gradient(f, x)
 
     def test_random_windows(self):

@@ -44,6 +44,36 @@ class Upsample(CudaTest):
         for mode in ("nearest", "bilinear", "bicubic"):
             self.check_gradient(lambda x: F.interpolate(x, (7, 6), mode=mode), last, name=mode)
 
+    def test_results_far_from_their_elements(self):
+        x = torch.randn(1, 2, 3, 40)
+        for mode in ("nearest", "nearest-exact", "bilinear", "bicubic"):
+            self.check_gradient(lambda x: F.interpolate(x, (70, 3), mode=mode), x, name=mode)
+            self.check_gradient(lambda x: F.interpolate(x, scale_factor=(1.3, 1.02), mode=mode), x, name=mode)
+
+    def test_many_planes(self):
+        for shape, mode in [((3, 13, 20, 50), "bilinear"), ((1, 39, 20, 50), "nearest"), ((39, 1, 20, 50), "nearest")]:
+            self.check(lambda x: F.interpolate(x[:, :, ::2], (90, 110), mode=mode), torch.randn(shape), name=f"{shape} {mode}")
+        self.check_gradient(lambda x: F.interpolate(x, (55, 45)), torch.randn(3, 13, 110, 90))
+        self.check(lambda x: F.interpolate(x[:, ::2], (90, 110)), torch.randn(3, 26, 9, 9))
+
+    def test_antialiased_lanczos(self):
+        def run(x):
+            return torch._upsample_lanczos2d_aa(x, [3, 5], False)
+
+        self.check_gradient(run, torch.randn(2, 3, 7, 9))
+
+    def test_infinities_beyond_a_filter_stay_there(self):
+        x = torch.randn(1, 1, 12, 12)
+        x[0, 0, 6, 6] = float("inf")
+        self.check(lambda x: F.interpolate(x, (6, 6), mode="bilinear", antialias=True), x)
+
+    def test_strided_inputs_and_empty_batches(self):
+        for mode in ("nearest", "bilinear"):
+            x = torch.randn(2, 6, 5, 4)
+            for view in (lambda x: x[:, ::2], lambda x: x.transpose(2, 3), lambda x: x[..., ::2], lambda x: x[:, :2]):
+                self.check(lambda x: F.interpolate(view(x), (7, 6), mode=mode), x, name=mode)
+            self.check(lambda x: F.interpolate(x, (7, 6), mode=mode), x[:0], name=mode)
+
     def test_errors(self):
         with self.assertRaises(RuntimeError):
             F.interpolate(torch.randn(1, 2, 0, 4).to("cuda"), (3, 3))

@@ -61,6 +61,17 @@ CT_FN i64 pool_divisor(i64 given, u32 divisor, const Window<I>& z, const Window<
 /// A number of elements as a value.
 template <class V> CT_FN V to_value(i64 x) { return to<V>(Int<i64>(x)); }
 
+/// The value that is less than all others: what a window without an element gives.
+template <class V> CT_FN V lowest() {
+    if constexpr (is_int<V>::value) {
+        typedef decltype(V::v) T;
+        const bool is_signed = (T)-1 < (T)0;
+        return V(is_signed ? (T)((u64)1 << (8 * sizeof(T) - 1)) : (T)0);
+    } else {
+        return (V)-CT_INFINITY;
+    }
+}
+
 /// The largest element of a window so far, and its position in its plane; the last NaN counts as largest.
 template <class T, class V, class I> struct Largest {
     bool any;
@@ -68,7 +79,7 @@ template <class T, class V, class I> struct Largest {
     V best;
     I position;
 
-    CT_FN Largest(I first) : any(false), kept(narrow<T>(lit<V>(0))), best(lit<V>(0)), position(first) {}
+    CT_FN Largest(I first) : any(false), kept(narrow<T>(lowest<V>())), best(lowest<V>()), position(first) {}
     CT_FN void take(T element, I at) {
         V value = widen(element);
         if (!any || lt(best, value) || is_nan(value)) any = true, best = value, kept = element, position = at;

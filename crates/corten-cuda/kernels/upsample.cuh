@@ -1,4 +1,4 @@
-// Interpolation. Results that have one, two or four taps along each dimension are computed by a thread each;
+// Interpolation. Results that have one, two or four taps along each dimension are computed at once;
 // antialiased ones, and gradients, along one dimension of [outer, source, inner] after the other. Gradients
 // are gathered: a thread per element of the source adds up what the results around it give, in their order.
 
@@ -55,9 +55,18 @@ template <u32 MODE, class C> struct Taps {
 
 struct Axes { Axis axis[3]; };
 
-/// A thread per result; the first 3 - RANK dimensions have one element.
+/// A thread computes `size` of the `count` planes, one `step` after the other, at one position.
+struct Planes { i64 count, size, step_to, step_from; };
+
+/// The planes of group `group`.
+CT_FN i64 planes_of(const Planes& planes, i64 group) {
+    i64 rest = planes.count - group * planes.size;
+    return rest < planes.size ? rest : planes.size;
+}
+
+/// The first 3 - RANK dimensions have one element.
 template <class T, class C, class I, u32 MODE, u32 RANK>
-__global__ void interpolate(Axes axes, Image to, Image from, u64 n, T* out, const T* in) {
+__global__ void interpolate(Axes axes, Image to, Image from, Planes planes, u64 n, T* out, const T* in) {
     u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     I at[5];
@@ -67,27 +76,30 @@ __global__ void interpolate(Axes axes, Image to, Image from, u64 n, T* out, cons
     Own x(axes.axis[2], at[4]), y(axes.axis[RANK >= 2 ? 1 : 2], at[RANK >= 2 ? 3 : 4]);
     Own z(axes.axis[RANK == 3 ? 0 : 2], at[RANK == 3 ? 2 : 4]);
     const int depths = RANK == 3 ? Own::COUNT : 1, heights = RANK >= 2 ? Own::COUNT : 1;
-    if constexpr (MODE <= EXACT) {
-        I offset = (I)x.position[0] * (I)from.strides[4];
-        if (RANK >= 2) offset += (I)y.position[0] * (I)from.strides[3];
-        if (RANK == 3) offset += (I)z.position[0] * (I)from.strides[2];
-        out[image_offset(to, at)] = plane[offset];
-    } else {
-        C sum = 0;
-        for (int d = 0; d < depths; d++) {
-            C slab = 0;
-            const T* at_depth = RANK == 3 ? plane + (I)z.position[d] * (I)from.strides[2] : plane;
-            for (int h = 0; h < heights; h++) {
-                C line = 0;
-                const T* row = RANK >= 2 ? at_depth + (I)y.position[h] * (I)from.strides[3] : at_depth;
-                for (int w = 0; w < Own::COUNT; w++) {
-                    line = mul_add(x.weight[w], (C)widen(row[(I)x.position[w] * (I)from.strides[4]]), line);
+    T* target = out + image_offset(to, at);
+    for (i64 rest = planes_of(planes, at[0]); rest > 0; rest--, plane += planes.step_from, target += planes.step_to) {
+        if constexpr (MODE <= EXACT) {
+            I offset = (I)x.position[0] * (I)from.strides[4];
+            if (RANK >= 2) offset += (I)y.position[0] * (I)from.strides[3];
+            if (RANK == 3) offset += (I)z.position[0] * (I)from.strides[2];
+            *target = plane[offset];
+        } else {
+            C sum = 0;
+            for (int d = 0; d < depths; d++) {
+                C slab = 0;
+                const T* at_depth = RANK == 3 ? plane + (I)z.position[d] * (I)from.strides[2] : plane;
+                for (int h = 0; h < heights; h++) {
+                    C line = 0;
+                    const T* row = RANK >= 2 ? at_depth + (I)y.position[h] * (I)from.strides[3] : at_depth;
+                    for (int w = 0; w < Own::COUNT; w++) {
+                        line = mul_add(x.weight[w], (C)widen(row[(I)x.position[w] * (I)from.strides[4]]), line);
+                    }
+                    slab = RANK >= 2 ? mul_add(y.weight[h], line, slab) : line;
                 }
-                slab = RANK >= 2 ? mul_add(y.weight[h], line, slab) : line;
+                sum = RANK == 3 ? mul_add(z.weight[d], slab, sum) : slab;
             }
-            sum = RANK == 3 ? mul_add(z.weight[d], slab, sum) : slab;
+            *target = narrow<T>(sum);
         }
-        out[image_offset(to, at)] = narrow<T>(sum);
     }
 }
 
@@ -108,7 +120,7 @@ CT_FN void results_around(
 
 /// The gradient of the nearest modes: the sum over a box of results.
 template <class T, class V, class I, u32 MODE>
-__global__ void nearest_backward(Axes axes, Image to, Image from, u64 n, T* out, const T* grad) {
+__global__ void nearest_backward(Axes axes, Image to, Image from, Planes planes, u64 n, T* out, const T* grad) {
     u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     I at[5];
@@ -122,14 +134,17 @@ __global__ void nearest_backward(Axes axes, Image to, Image from, u64 n, T* out,
         while (first[k] < end[k] && Taps<MODE, float>(axis, end[k] - 1).position[0] != own) end[k]--;
     }
     const T* plane = grad + channel_offset(from, at);
-    V sum = 0;
-    for (I d = (I)first[0]; d < (I)end[0]; d++) {
-        for (I h = (I)first[1]; h < (I)end[1]; h++) {
-            const T* row = plane + (d * (I)from.strides[2] + h * (I)from.strides[3]);
-            for (I w = (I)first[2]; w < (I)end[2]; w++) sum = sum + (V)widen(row[w * (I)from.strides[4]]);
+    T* target = out + image_offset(to, at);
+    for (i64 rest = planes_of(planes, at[0]); rest > 0; rest--, plane += planes.step_from, target += planes.step_to) {
+        V sum = 0;
+        for (I d = (I)first[0]; d < (I)end[0]; d++) {
+            for (I h = (I)first[1]; h < (I)end[1]; h++) {
+                const T* row = plane + (d * (I)from.strides[2] + h * (I)from.strides[3]);
+                for (I w = (I)first[2]; w < (I)end[2]; w++) sum = sum + (V)widen(row[w * (I)from.strides[4]]);
+            }
         }
+        *target = narrow<T>(sum);
     }
-    out[image_offset(to, at)] = narrow<T>(sum);
 }
 
 /// A pass along the middle dimension of [outer, source, inner]; `width` is that of the table of weights.

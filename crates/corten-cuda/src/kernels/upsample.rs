@@ -101,14 +101,57 @@ impl Plan<'_> {
     }
 }
 
-/// All dimensions at once: a thread per element of the result.
+/// `Planes` of `upsample.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Planes {
+    count: i64,
+    size: i64,
+    step_to: i64,
+    step_from: i64,
+}
+
+impl Planes {
+    /// Groups the planes of two images, so that threads share the work on coordinates: samples become groups
+    /// of planes, where planes lie at one distance and there are threads enough.
+    fn group(to: &mut Image, from: &mut Image) -> Self {
+        const THREADS: i64 = 1 << 17;
+        const LARGEST_GROUP: i64 = 16;
+        let distance = |image: &Image| match image.sizes {
+            [1, ..] => Some(image.strides[1]),
+            [_, 1, ..] => Some(image.strides[0]),
+            [_, channels, ..] => {
+                (image.strides[0] == channels * image.strides[1]).then_some(image.strides[1])
+            }
+        };
+        let count = to.sizes[0] * to.sizes[1];
+        let elements: i64 = to.sizes.iter().product();
+        let size = (elements / THREADS).clamp(1, LARGEST_GROUP).min(count);
+        let (Some(step_to), Some(step_from)) = (distance(to), distance(from)) else {
+            return Self { count, size: 1, step_to: 0, step_from: 0 };
+        };
+        // Threads side by side work on channels that come last.
+        if size == 1 || to.strides[4] != 1 {
+            return Self { count, size: 1, step_to: 0, step_from: 0 };
+        }
+        for (image, step) in [(to, step_to), (from, step_from)] {
+            (image.sizes[0], image.sizes[1]) = ((count + size - 1) / size, 1);
+            (image.strides[0], image.strides[1]) = (size * step, step);
+        }
+        Self { count, size, step_to, step_from }
+    }
+}
+
+/// All dimensions at once: a thread per position of the result and some planes.
 fn direct(input: &Tensor, out: &Tensor, axes: &[Axis], plan: &Plan<'_>) -> Result<()> {
     let (rank, dtype) = (axes.len(), input.dtype());
     let unit = Axis { source: 1, count: 1, step: 1.0, align: 1 };
     let mut all = [unit; 3];
     all[3 - rank..].copy_from_slice(axes);
     let [mut to, mut from] = [out, input].map(|tensor| Image::of(tensor, rank));
-    let mut n = out.numel() as u64;
+    let index = index_type(&[to, from], &[]);
+    let mut planes = Planes::group(&mut to, &mut from);
+    let mut n: u64 = to.sizes.iter().map(|&size| size as u64).product();
     let held = Operands::hold(&[(out, Access::Write), (input, Access::Read)])?;
     let (mut out_at, mut in_at) = (held.at(0), held.at(1));
     let stream = Stream::current(out.device().index);
@@ -119,7 +162,7 @@ fn direct(input: &Tensor, out: &Tensor, axes: &[Axis], plan: &Plan<'_>) -> Resul
     let mut arguments = vec![
         Argument::Storage(dtype),
         Argument::Value(wide),
-        index_type(&[to, from], &[]),
+        index,
         Argument::Number(plan.mode as u32),
     ];
     let template = if plan.backward { &NEAREST_BACKWARD } else { &DIRECT };
@@ -129,8 +172,8 @@ fn direct(input: &Tensor, out: &Tensor, axes: &[Axis], plan: &Plan<'_>) -> Resul
     // SAFETY: the images have the sizes and strides of the tensors, which are held; positions are clamped to
     // them.
     unsafe {
-        let parameters = parameters!(all, to, from, n, out_at, in_at);
-        template.launch(&arguments, Shape::over(out.numel()), stream, parameters)?;
+        let parameters = parameters!(all, to, from, planes, n, out_at, in_at);
+        template.launch(&arguments, Shape::over(n as i64), stream, parameters)?;
     }
     drop(held);
     Ok(())
