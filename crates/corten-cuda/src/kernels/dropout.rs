@@ -61,9 +61,9 @@ fn fused(input: &Tensor, mut kept: f64, side_by_side: bool) -> Result<(Tensor, T
     let held =
         Operands::hold(&[(input, Access::Read), (&out, Access::Write), (&mask, Access::Write)])?;
     let (mut from, mut to, mut mask_at) = (held.at(0), held.at(1), held.at(2));
-    let wide = [4, 2].into_iter().find(|&wide| {
-        side_by_side && n % wide == 0 && from.addr() as u64 % (wide * dtype.itemsize() as u64) == 0
-    });
+    let aligned = |wide: u64| (from.addr() as u64).is_multiple_of(wide * dtype.itemsize() as u64);
+    let wide =
+        [4, 2].into_iter().find(|&wide| side_by_side && n.is_multiple_of(wide) && aligned(wide));
     let arguments = [
         Argument::Storage(dtype),
         Argument::Value(dtype),

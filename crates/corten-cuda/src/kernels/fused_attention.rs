@@ -90,6 +90,37 @@ fn with_rows(tensor: &Tensor) -> Result<Tensor> {
     }
 }
 
+fn check([query, key, value]: [&Tensor; 3], rule: &Rule) -> Result<()> {
+    let dtype = query.dtype();
+    let (q, k, v) = (query.sizes(), key.sizes(), value.sizes());
+    let fits = q.len() == 4
+        && k.len() == 4
+        && v.len() == 4
+        && q[0] == k[0]
+        && k[..3] == v[..3]
+        && q[3] == k[3]
+        && k[1] > 0
+        && q[1] % k[1] == 0
+        && q[3].max(v[3]) <= MOST_WIDTH
+        && [query, key, value].iter().all(|tensor| tensor.dtype() == dtype);
+    ensure!(
+        fits,
+        Runtime,
+        "attention on CUDA: expected query, key and value of one dtype and of sizes (B, H, T, E) with at \
+         most {MOST_WIDTH} columns, but got sizes {:?}, {:?} and {:?}",
+        q.as_slice(),
+        k.as_slice(),
+        v.as_slice()
+    );
+    ensure!(
+        (0.0..=1.0).contains(&rule.dropout_p),
+        Runtime,
+        "dropout probability has to be between 0 and 1, but got {}",
+        rule.dropout_p
+    );
+    Ok(())
+}
+
 impl Call {
     pub(super) fn of(
         [query, key, value]: [&Tensor; 3],
@@ -100,32 +131,8 @@ impl Call {
         if !dtype.is_floating_point() || dtype.itemsize() == 1 {
             return Err(not_implemented_for("attention", dtype));
         }
+        check([query, key, value], rule)?;
         let (q, k, v) = (query.sizes(), key.sizes(), value.sizes());
-        let fits = q.len() == 4
-            && k.len() == 4
-            && v.len() == 4
-            && q[0] == k[0]
-            && k[..3] == v[..3]
-            && q[3] == k[3]
-            && k[1] > 0
-            && q[1] % k[1] == 0
-            && q[3].max(v[3]) <= MOST_WIDTH
-            && [query, key, value].iter().all(|tensor| tensor.dtype() == dtype);
-        ensure!(
-            fits,
-            Runtime,
-            "attention on CUDA: expected query, key and value of one dtype and of sizes (B, H, T, E) with at \
-             most {MOST_WIDTH} columns, but got sizes {:?}, {:?} and {:?}",
-            q.as_slice(),
-            k.as_slice(),
-            v.as_slice()
-        );
-        ensure!(
-            (0.0..=1.0).contains(&rule.dropout_p),
-            Runtime,
-            "dropout probability has to be between 0 and 1, but got {}",
-            rule.dropout_p
-        );
         let bias = match bias.filter(|bias| bias.defined()) {
             Some(bias) => Some(expanded(bias, dtype, [q[0], q[1], q[2], k[2]])?),
             None => None,

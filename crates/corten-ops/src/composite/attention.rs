@@ -248,13 +248,14 @@ fn efficient(
     is_causal: bool,
     scale: Option<f64>,
 ) -> Result<Tensor> {
-    let unbatched = query.dim() == 3;
-    let batch =
-        |tensor: &Tensor| if unbatched { op::unsqueeze(tensor, 0) } else { Ok(tensor.clone()) };
-    let (query, key, value) = (batch(query)?, batch(key)?, batch(value)?);
-    let [sizes, of_key] = [query.sizes(), key.sizes()];
-    let scores = [sizes[0], sizes[1], sizes[2], of_key[2]];
-    let bias = attn_mask.map(|mask| op::expand(mask, &scores, false)).transpose()?;
+    // Without heads, every matrix of the batch has one.
+    let single = query.dim() == 3;
+    let heads =
+        |tensor: &Tensor| if single { op::unsqueeze(tensor, 1) } else { Ok(tensor.clone()) };
+    let mut scores = query.sizes();
+    scores[query.dim() - 1] = key.size(-2)?;
+    let bias = attn_mask.map(|mask| heads(&op::expand(mask, &scores, false)?)).transpose()?;
+    let (query, key, value) = (heads(query)?, heads(key)?, heads(value)?);
     let tensors = [Some(&query), Some(&key), Some(&value), bias.as_ref()];
     let records =
         corten_core::grad_mode_enabled() && tensors.into_iter().flatten().any(requires_grad);
@@ -268,7 +269,7 @@ fn efficient(
         is_causal,
         scale,
     )?;
-    if unbatched { op::squeeze_dim(&out, 0) } else { Ok(out) }
+    if single { op::squeeze_dim(&out, 1) } else { Ok(out) }
 }
 
 /// A boolean mask as zeros where it keeps and minus infinity elsewhere.
