@@ -42,6 +42,7 @@ pub(crate) unsafe fn launch(
     parameters: &mut [*mut c_void],
 ) -> Result<()> {
     ensure!(shape.grid.iter().all(|&size| size > 0), Internal, "a kernel needs a grid");
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     let [(x, y, z), (u, v, w)] = [shape.grid, shape.block].map(|size| (size[0], size[1], size[2]));

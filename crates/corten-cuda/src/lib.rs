@@ -25,6 +25,7 @@ mod generated {
 }
 mod graph;
 mod indexing;
+mod joint;
 mod kernel;
 pub mod kernels;
 mod launch;
@@ -62,6 +63,7 @@ pub fn init() -> Result<()> {
     set_allocator(DeviceType::Cuda, &ALLOCATOR, 0);
     corten_core::set_device_generators(default_generator);
     corten_core::set_pinned_allocator(pinned_storage);
+    corten_ops::set_joint_launches(&joint::Lists);
     fallback::register();
     generated::register()
 }

@@ -13,6 +13,7 @@ pub mod derived;
 pub mod dispatch;
 pub mod index;
 pub mod iter;
+mod joint;
 mod library;
 pub mod meta;
 pub mod opaque;
@@ -48,6 +49,7 @@ pub use dispatch::{
 };
 pub use generated::{op, sig, stubs};
 pub use iter::TensorIterator;
+pub use joint::{JointLaunches, set_joint_launches};
 pub use library::{Library, call};
 pub use registry::{AnyOp, Autocast, Cost, Gradient, OpDef, OpKind};
 pub use stub::{IterKernel, Stub, run1, run2, run3, run4};
