@@ -11,6 +11,7 @@ mod driver_memory;
 mod event;
 mod failure;
 mod fallback;
+mod flat_launch;
 mod generator;
 #[allow(
     missing_docs,
@@ -38,6 +39,7 @@ mod sorting;
 mod stream;
 mod strided_loop;
 mod text;
+mod unique_rows;
 
 use corten_core::{DeviceType, Result, set_allocator};
 

@@ -51,6 +51,24 @@ pub(crate) const NORM: &str = include_str!("../kernels/norm.cuh");
 /// Convolutions.
 pub(crate) const CONV: &str = include_str!("../kernels/conv.cuh");
 
+/// Bags of rows of a table.
+pub(crate) const BAG: &str = include_str!("../kernels/bag.cuh");
+
+/// Histograms.
+pub(crate) const HISTOGRAM: &str = include_str!("../kernels/histogram.cuh");
+
+/// Reductions of segments.
+pub(crate) const SEGMENT: &str = include_str!("../kernels/segment.cuh");
+
+/// The margin loss of several labels.
+pub(crate) const MARGIN: &str = include_str!("../kernels/margin.cuh");
+
+/// Hashes of contents.
+pub(crate) const HASH: &str = include_str!("../kernels/hash.cuh");
+
+/// Sorting rows.
+pub(crate) const UNIQUE: &str = include_str!("../kernels/unique.cuh");
+
 /// Sliding blocks of images.
 pub(crate) const UNFOLD: &str = include_str!("../kernels/unfold.cuh");
 
