@@ -293,7 +293,8 @@ fn program(
         ),
     };
     Program {
-        text: vec![text::TYPES, text::MATH, text::POINTWISE],
+        text: [&[text::TYPES, text::MATH, text::POINTWISE], &*text::needed(expression.text)]
+            .concat(),
         own: expression.text.to_owned(),
         expression: expression_of,
     }
@@ -307,7 +308,8 @@ pub(crate) fn many_program(kernel: &Joined, most: usize, shared: bool) -> Progra
     let (operator, value) = (expression.operator, text::value_type(dtypes[5]));
     let (storage, shared) = (storage.join(", "), u32::from(shared));
     Program {
-        text: vec![text::TYPES, text::MATH, text::POINTWISE],
+        text: [&[text::TYPES, text::MATH, text::POINTWISE], &*text::needed(expression.text)]
+            .concat(),
         own: expression.text.to_owned(),
         expression: format!(
             "ct::pointwise_many<ct::{operator}, {value}, {constants}u, {width}, {most}, {shared}, {storage}>"

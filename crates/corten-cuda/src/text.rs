@@ -6,6 +6,27 @@ use corten_core::DType;
 pub(crate) const TYPES: &str = include_str!("../kernels/types.cuh");
 /// The primitives of expressions.
 pub(crate) const MATH: &str = include_str!("../kernels/math.cuh");
+/// Special functions: without the tables before them.
+const SPECIAL: &str = include_str!("../kernels/special.cuh");
+/// The incomplete gamma functions.
+const INCOMPLETE: &str = include_str!("../kernels/incomplete.cuh");
+/// Orthogonal polynomials.
+const POLYNOMIALS: &str = include_str!("../kernels/polynomials.cuh");
+/// Special functions with their tables.
+pub(crate) const SPECIALS: [&str; 2] = [crate::generated::TABLES, SPECIAL];
+
+/// The texts that the text of an expression names in its first line (`// needs …`).
+pub(crate) fn needed(text: &str) -> Vec<&'static str> {
+    let first = text.lines().next().and_then(|line| line.strip_prefix("// needs "));
+    let Some(names) = first else { return Vec::new() };
+    let named = names.split(' ').filter_map(|name| match name {
+        "incomplete" => Some(INCOMPLETE),
+        "polynomials" => Some(POLYNOMIALS),
+        _ => None,
+    });
+    SPECIALS.into_iter().chain(named).collect()
+}
+
 /// Pointwise kernels.
 pub(crate) const POINTWISE: &str = include_str!("../kernels/pointwise.cuh");
 
