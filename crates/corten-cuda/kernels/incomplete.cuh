@@ -134,10 +134,16 @@ CT_FN double igammac(double a, double x, double least) {
 
 }  // namespace special
 
+static __device__ __noinline__ double called_igamma(double a, double x, double least) {
+    return special::igamma(a, x, least);
+}
+static __device__ __noinline__ double called_igammac(double a, double x, double least) {
+    return special::igammac(a, x, least);
+}
 // What becomes a float needs ten digits.
-CT_FN float igamma(float a, float x) { return (float)special::igamma((double)a, (double)x, 1e-10); }
-CT_FN double igamma(double a, double x) { return special::igamma(a, x, special::EPSILON); }
-CT_FN float igammac(float a, float x) { return (float)special::igammac((double)a, (double)x, 1e-10); }
-CT_FN double igammac(double a, double x) { return special::igammac(a, x, special::EPSILON); }
+CT_FN float igamma(float a, float x) { return (float)called_igamma((double)a, (double)x, 1e-10); }
+CT_FN double igamma(double a, double x) { return called_igamma(a, x, special::EPSILON); }
+CT_FN float igammac(float a, float x) { return (float)called_igammac((double)a, (double)x, 1e-10); }
+CT_FN double igammac(double a, double x) { return called_igammac(a, x, special::EPSILON); }
 
 }  // namespace ct

@@ -318,12 +318,15 @@ CT_FN double airy(double x) {
 
 }  // namespace special
 
+// Functions that are called, not inlined: a thread has several elements.
 #define CT_SPECIAL(name) \
-    CT_FN float name(float x) { return (float)special::name((double)x); } \
-    CT_FN double name(double x) { return special::name(x); }
+    static __device__ __noinline__ double called_##name(double x) { return special::name(x); } \
+    CT_FN float name(float x) { return (float)called_##name((double)x); } \
+    CT_FN double name(double x) { return called_##name(x); }
 #define CT_SPECIAL2(name) \
-    CT_FN float name(float x, float y) { return (float)special::name((double)x, (double)y); } \
-    CT_FN double name(double x, double y) { return special::name(x, y); }
+    static __device__ __noinline__ double called_##name(double x, double y) { return special::name(x, y); } \
+    CT_FN float name(float x, float y) { return (float)called_##name((double)x, (double)y); } \
+    CT_FN double name(double x, double y) { return called_##name(x, y); }
 CT_SPECIAL(digamma)
 CT_SPECIAL(i0)
 CT_SPECIAL(i0e)

@@ -34,6 +34,7 @@ mod memory;
 mod operands;
 mod pointwise;
 mod reduction;
+mod sampling;
 mod selection;
 mod sorting;
 mod stream;

@@ -84,6 +84,15 @@ pub(crate) const SEGMENT: &str = include_str!("../kernels/segment.cuh");
 /// The margin loss of several labels.
 pub(crate) const MARGIN: &str = include_str!("../kernels/margin.cuh");
 
+/// Distributions by rejection.
+pub(crate) const SAMPLING: &str = include_str!("../kernels/sampling.cuh");
+
+/// Slopes of samples.
+pub(crate) const SLOPES: &str = include_str!("../kernels/slopes.cuh");
+
+/// Bits of floating-point numbers.
+pub(crate) const FLOAT_BITS: &str = include_str!("../kernels/float_bits.cuh");
+
 /// Hashes of contents.
 pub(crate) const HASH: &str = include_str!("../kernels/hash.cuh");
 

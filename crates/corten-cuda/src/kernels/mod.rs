@@ -26,4 +26,5 @@ pub mod scan;
 pub mod segment;
 pub mod softmax;
 pub mod sort;
+pub mod special;
 pub mod unfold;
