@@ -113,6 +113,8 @@ pub(crate) fn keep(
     }
     let launch =
         Launch { numel, pointers: *pointers, numbers: numbers.clone(), bytes, _storages: storages };
+    // Reductions that are kept come first.
+    crate::joint_reduction::flush()?;
     let joins = KEPT.with_borrow(|kept| {
         kept.as_ref().is_some_and(|kept| {
             kept.kernel == kernel
@@ -136,6 +138,7 @@ pub(crate) fn keep(
 /// # Errors
 /// Those of compiling and of the driver.
 pub(crate) fn flush() -> Result<()> {
+    crate::joint_reduction::flush()?;
     if !KEPT.with_borrow(Option::is_some) {
         return Ok(());
     }

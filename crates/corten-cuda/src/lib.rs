@@ -27,6 +27,7 @@ mod generated {
 mod graph;
 mod indexing;
 mod joint;
+mod joint_reduction;
 mod kernel;
 pub mod kernels;
 mod launch;
