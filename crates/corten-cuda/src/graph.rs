@@ -84,6 +84,7 @@ impl Graph {
         let raw = StreamId(stream.raw() as u64);
         let memory = device_memory()?;
         memory.begin_allocate_to_pool(device as usize, pool, Box::new(move |id| id == raw))?;
+        crate::joint::flush()?;
         // SAFETY: the stream exists.
         let status = unsafe { (driver.cuStreamBeginCapture_v2)(stream.handle(), mode as i32) };
         if let Err(error) = error::check(driver, status) {
@@ -113,6 +114,7 @@ impl Graph {
     }
 
     fn end(&mut self, stream: Stream) -> Result<()> {
+        crate::joint::flush()?;
         let driver = driver()?;
         bound(self.device)?;
         let mut graph = Handle::NULL;
@@ -142,6 +144,7 @@ impl Graph {
         let State::Ready { exec } = self.state else {
             bail!(Runtime, "Called CUDAGraph::replay without a preceding successful capture.");
         };
+        crate::joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
         let stream = Stream::current(self.device);

@@ -47,6 +47,7 @@ pub(crate) unsafe fn launch(
     parameters: &mut [*mut c_void],
 ) -> Result<()> {
     ensure!(shape.grid.iter().all(|&size| size > 0), Internal, "a kernel needs a grid");
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     if shape.shared > SHARED_BY_DEFAULT {

@@ -11,6 +11,7 @@ mod driver_memory;
 mod event;
 mod failure;
 mod fallback;
+mod flat_launch;
 mod generator;
 #[allow(
     missing_docs,
@@ -26,6 +27,8 @@ mod generated {
 mod graph;
 mod image;
 mod indexing;
+mod joint;
+mod joint_reduction;
 mod kernel;
 pub mod kernels;
 mod launch;
@@ -33,11 +36,13 @@ mod memory;
 mod operands;
 mod pointwise;
 mod reduction;
+mod sampling;
 mod selection;
 mod sorting;
 mod stream;
 mod strided_loop;
 mod text;
+mod unique_rows;
 
 use corten_core::{DeviceType, Result, set_allocator};
 
@@ -63,6 +68,7 @@ pub fn init() -> Result<()> {
     set_allocator(DeviceType::Cuda, &ALLOCATOR, 0);
     corten_core::set_device_generators(default_generator);
     corten_core::set_pinned_allocator(pinned_storage);
+    corten_ops::set_joint_launches(&joint::Lists);
     fallback::register();
     generated::register()
 }

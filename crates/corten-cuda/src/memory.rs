@@ -159,6 +159,7 @@ pub(crate) unsafe fn copy_on_device(
     from: DeviceAddress,
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     // SAFETY: the caller's.
@@ -178,6 +179,7 @@ pub(crate) unsafe fn copy_to_device(
     from: *const u8,
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     let from = from.cast::<c_void>();
@@ -197,6 +199,7 @@ pub(crate) unsafe fn copy_to_host(
     from: DeviceAddress,
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     let to = to.cast::<c_void>();
@@ -216,6 +219,7 @@ pub(crate) unsafe fn copy_between_devices(
     (from, source): (DeviceAddress, i8),
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     let source = crate::device::gpu(source)?.context;
     let target = bound(stream.device())?.context;
     let driver = driver()?;
@@ -235,6 +239,7 @@ pub(crate) unsafe fn set_bytes(
     value: u8,
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     // SAFETY: the caller's.

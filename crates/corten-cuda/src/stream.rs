@@ -4,6 +4,7 @@ use crate::device::{MOST_DEVICES, bound, resolve};
 use crate::driver::{Handle, driver, error};
 use crate::event::Event;
 use crate::failure;
+use crate::joint;
 use corten_core::{Result, ensure};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -155,6 +156,7 @@ impl Stream {
     /// # Errors
     /// Those of the work.
     pub fn synchronize(self) -> Result<()> {
+        joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
         // SAFETY: the stream exists; external ones by the contract of `external`.
@@ -167,6 +169,7 @@ impl Stream {
     /// # Errors
     /// Those of the work.
     pub fn query(self) -> Result<bool> {
+        joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
         // SAFETY: as above.
@@ -179,6 +182,7 @@ impl Stream {
     /// Those of the driver.
     pub fn wait_event(self, event: &Event) -> Result<()> {
         let Some(handle) = event.handle() else { return Ok(()) };
+        joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
         // SAFETY: both exist.

@@ -14,6 +14,7 @@ pub mod dispatch;
 pub mod front;
 pub mod index;
 pub mod iter;
+mod joint;
 mod library;
 pub mod meta;
 pub mod opaque;
@@ -49,6 +50,7 @@ pub use dispatch::{
 };
 pub use generated::{build, op, sig, stubs};
 pub use iter::TensorIterator;
+pub use joint::{JointLaunches, set_joint_launches};
 pub use library::{Library, call};
 pub use registry::{AnyOp, Autocast, Cost, Gradient, OpDef, OpKind};
 pub use stub::{IterKernel, Stub, run1, run2, run3, run4};
