@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import itertools
 import os
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -251,6 +252,108 @@ class Counts(CudaTest):
         self.assertEqual(counter.launches(lambda: torch.bmm(batch.transpose(0, 1), batch.permute(1, 2, 0)))[0], 1)
         self.assertEqual(counter.launches(lambda: torch.addmm(b[:5], a[:, :5], a[:5], beta=2))[0], 1)
         self.assertEqual(counter.launches(lambda: b[:5].addmm_(a[:, :5], a[:5]))[0], 1)
+
+
+@usable
+class Settings(CudaTest):
+    def setUp(self):
+        self.matmul = torch.backends.cuda.matmul
+        self.addCleanup(self.restore)
+
+    def restore(self):
+        self.matmul.fp32_precision = torch.backends.fp32_precision = "none"
+        self.matmul.allow_fp16_accumulation = False
+        self.matmul.allow_fp16_reduced_precision_reduction = self.matmul.allow_bf16_reduced_precision_reduction = True
+        torch.set_float32_matmul_precision("highest")
+        torch.use_deterministic_algorithms(False)
+
+    def is_exact(self):
+        """Whether products of float32 keep bits that TF32 has not."""
+        x = torch.full((8, 8), 1 + 2.0**-20, device="cuda")
+        return (x @ torch.eye(8, device="cuda"))[3, 3].item() == 1 + 2.0**-20
+
+    def test_tf32(self):
+        matmul = self.matmul
+        self.assertEqual((matmul.allow_tf32, torch.get_float32_matmul_precision()), (False, "highest"))
+        self.assertTrue(self.is_exact())
+        matmul.allow_tf32 = True
+        self.assertEqual((matmul.fp32_precision, torch.get_float32_matmul_precision()), ("tf32", "high"))
+        self.assertFalse(self.is_exact())
+        torch.set_float32_matmul_precision("highest")
+        self.assertEqual((matmul.allow_tf32, matmul.fp32_precision), (False, "ieee"))
+        self.assertTrue(self.is_exact())
+        for precision in ("high", "medium"):
+            torch.set_float32_matmul_precision(precision)
+            self.assertTrue(matmul.allow_tf32)
+            self.assertFalse(self.is_exact())
+        matmul.fp32_precision = "ieee"
+        self.assertTrue(self.is_exact())
+        torch.backends.fp32_precision = "tf32"
+        self.assertTrue(self.is_exact())
+        matmul.fp32_precision = "none"
+        self.assertEqual(matmul.fp32_precision, "tf32")
+        self.assertFalse(self.is_exact())
+        for wrong in ("bf16", "exact"):
+            with self.assertRaises(RuntimeError):
+                matmul.fp32_precision = wrong
+        with self.assertRaisesRegex(RuntimeError, "expects a bool, but got str"):
+            matmul.allow_tf32 = "yes"
+
+    def test_reductions(self):
+        matmul, name = self.matmul, "allow_fp16_reduced_precision_reduction"
+        for value, wanted in [(False, (False, True)), ((False, False), (False, False)), ([True], (True, True)), (True, (True, True))]:
+            setattr(matmul, name, value)
+            self.assertEqual((getattr(matmul, name), getattr(matmul, f"{name}_split_k")), wanted)
+            a, b = numbers(5, 80, dtype=torch.float16), numbers(80, 6, dtype=torch.float16)
+            self.tolerance = {"torch.float16": 5e-3}
+            self.check(torch.mm, a, b)
+        with self.assertRaisesRegex(RuntimeError, "allow_splitk=False is not supported"):
+            setattr(matmul, name, (True, False))
+        for wrong in (3, (), (True, True, True), (1,)):
+            with self.assertRaises(TypeError):
+                setattr(matmul, name, wrong)
+        for name in ("allow_anything", "_private"):
+            with self.assertRaisesRegex(AttributeError, "Unknown attribute"):
+                setattr(matmul, name, True)
+        with self.assertRaisesRegex(AttributeError, "Unknown attribute"):
+            matmul.allow_anything
+
+    def test_sums_in_half(self):
+        self.matmul.allow_fp16_accumulation = True
+        self.assertTrue(self.matmul.allow_fp16_accumulation)
+        a, b, c = (numbers(*sizes, dtype=torch.float16) for sizes in [(5, 16), (16, 6), (6,)])
+        self.tolerance = {"torch.float16": 2e-2}
+        self.check(lambda a, b, c: (a @ b, torch.addmm(c, a, b, beta=0.5, alpha=2), torch.addmm(c, a, b)), a, b, c)
+
+    def run_program(self, text, **environment):
+        done = subprocess.run([sys.executable, "-c", text], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+                              capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_deterministic(self):
+        x = numbers(4, 4).cuda()
+        torch.use_deterministic_algorithms(True)
+        if os.environ.get("CUBLAS_WORKSPACE_CONFIG") not in (":4096:8", ":16:8"):
+            with self.assertRaisesRegex(RuntimeError, "not deterministic because it uses CuBLAS.*CUBLAS_WORKSPACE_CONFIG=:4096:8"):
+                x @ x
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            with self.assertWarnsRegex(UserWarning, "not deterministic because it uses CuBLAS"):
+                x @ x
+        program = (f"import {torch.__name__} as torch\ntorch.use_deterministic_algorithms(True)\n"
+                   "x = torch.ones(4, 4, device='cuda')\nprint((x @ x).sum().item())")
+        self.assertEqual(self.run_program(program, CUBLAS_WORKSPACE_CONFIG=":16:8"), "64.0\n")
+
+    def test_without_the_library(self):
+        program = (f"import warnings, {torch.__name__} as torch\nx = torch.ones(4, 4, device='cuda')\n"
+                   "print((x @ x).sum().item())\n"
+                   "with warnings.catch_warnings(record=True) as seen:\n"
+                   "    warnings.simplefilter('always')\n"
+                   "    print(torch.backends.cuda.preferred_blas_library('cublaslt').name, [str(one.message) for one in seen])")
+        found = self.run_program(program, CORTEN_CUBLASLT="0")
+        self.assertEqual(found, "64.0\nCublaslt ['products of matrices are computed without cuBLASLt: cuBLASLt is "
+                                "turned off by CORTEN_CUBLASLT=0']\n")
+        self.assertEqual(self.run_program(program), "64.0\nCublaslt []\n")
 
 
 if __name__ == "__main__":

@@ -42,8 +42,9 @@ mod text;
 use corten_core::{DeviceType, Result, set_allocator};
 
 pub use blas::{
-    Reduction, allow_half_sums, allow_tf32, blas_handle, check_cublaslt, half_sums_allowed,
-    reduction as split_reduction, set_reduction as set_split_reduction, tf32_allowed, use_cublaslt,
+    Reduction, allow_half_sums, allow_tf32, check_cublaslt, half_sums_allowed,
+    only_warn_of_determinism, reduction as split_reduction, set_reduction as set_split_reduction,
+    tf32_allowed, use_cublaslt,
 };
 pub use caches::{DeviceCache, PinnedCache};
 pub use device::{

@@ -45,16 +45,6 @@ fn handle(device: i8) -> Option<(&'static CublasLt, Handle)> {
     made.map(|handle| (library, handle))
 }
 
-/// cuBLASLt's handle of a device as a number; 0 without cuBLASLt.
-///
-/// # Errors
-/// Those of the driver.
-pub fn blas_handle(device: i8) -> Result<usize> {
-    let stream = Stream::current(device);
-    bound(stream.device())?;
-    Ok(handle(stream.device()).map_or(0, |(_, handle)| handle.0.addr()))
-}
-
 /// A handle in the context that is current. It is never destroyed.
 fn create(library: &'static CublasLt) -> Result<Handle> {
     let _relaxed = RelaxedCapture::new(driver()?);

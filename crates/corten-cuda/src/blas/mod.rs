@@ -10,10 +10,10 @@ use corten_core::{Complex, DType, Result, Scalar, not_implemented_for};
 use corten_ops::Tensor;
 use layout::Matrix;
 
-pub use library::{blas_handle, check_cublaslt, use_cublaslt};
+pub use library::{check_cublaslt, use_cublaslt};
 pub use settings::{
-    Reduction, allow_half_sums, allow_tf32, half_sums_allowed, reduction, set_reduction,
-    tf32_allowed,
+    Reduction, allow_half_sums, allow_tf32, half_sums_allowed, only_warn_of_determinism, reduction,
+    set_reduction, tf32_allowed,
 };
 
 /// What is done to the elements of a product.

@@ -1,6 +1,6 @@
 //! How exact products of matrices are, as `torch.backends.cuda.matmul` says.
 
-use corten_core::{Result, are_deterministic_algorithms_enabled, bail, config};
+use corten_core::{Result, are_deterministic_algorithms_enabled, bail, config, warn_once};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -11,6 +11,9 @@ static HALF_SUMS: AtomicBool = AtomicBool::new(false);
 /// What parts of split sums of float16 and of bfloat16 may be, see [`Reduction`].
 static HALF_PARTS: AtomicU8 = AtomicU8::new(0);
 static BFLOAT16_PARTS: AtomicU8 = AtomicU8::new(0);
+
+/// Whether what is not deterministic only warns.
+static ONLY_WARNS: AtomicBool = AtomicBool::new(false);
 
 /// How a sum that is split may be put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +69,11 @@ pub fn set_reduction(bfloat16: bool, reduction: Reduction) {
     place.store(reduction as u8, Ordering::Relaxed);
 }
 
+/// Lets products whose environment does not promise the same results only warn of it.
+pub fn only_warn_of_determinism(wanted: bool) {
+    ONLY_WARNS.store(wanted, Ordering::Relaxed);
+}
+
 /// The most bytes of a workspace: `CUBLASLT_WORKSPACE_SIZE` in KiB, the sizes of `CUBLAS_WORKSPACE_CONFIG`
 /// (pairs of KiB and number), or PyTorch's 32 MiB from Hopper on and 8 MiB before.
 pub(crate) fn workspace_bytes(major: i32) -> usize {
@@ -103,19 +111,24 @@ pub(crate) fn check_deterministic() -> Result<()> {
         let given = config::var("CUBLAS_WORKSPACE_CONFIG");
         given.is_some_and(|given| given == ":4096:8" || given == ":16:8")
     });
-    if !fits {
-        bail!(
-            Runtime,
-            "Deterministic behavior was enabled with either `torch.use_deterministic_algorithms(True)` or \
-             `at::Context::setDeterministicAlgorithms(true)`, but this operation is not deterministic because \
-             it uses CuBLAS and you have CUDA >= 10.2. To enable deterministic behavior in this case, you must \
-             set an environment variable before running your PyTorch application: \
-             CUBLAS_WORKSPACE_CONFIG=:4096:8 or CUBLAS_WORKSPACE_CONFIG=:16:8. For more information, go to \
-             https://docs.nvidia.com/cuda/cublas/index.html#results-reproducibility"
-        );
+    if *fits {
+        return Ok(());
     }
-    Ok(())
+    if ONLY_WARNS.load(Ordering::Relaxed) {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        warn_once(&SAID, NOT_DETERMINISTIC);
+        return Ok(());
+    }
+    bail!(Runtime, "{NOT_DETERMINISTIC}")
 }
+
+const NOT_DETERMINISTIC: &str = "Deterministic behavior was enabled with either \
+    `torch.use_deterministic_algorithms(True)` or \
+    `at::Context::setDeterministicAlgorithms(true)`, but this operation is not deterministic because \
+    it uses CuBLAS and you have CUDA >= 10.2. To enable deterministic behavior in this case, you must \
+    set an environment variable before running your PyTorch application: \
+    CUBLAS_WORKSPACE_CONFIG=:4096:8 or CUBLAS_WORKSPACE_CONFIG=:16:8. For more information, go to \
+    https://docs.nvidia.com/cuda/cublas/index.html#results-reproducibility";
 
 #[cfg(test)]
 mod tests {

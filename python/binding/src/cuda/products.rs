@@ -1,6 +1,5 @@
 //! How products of matrices are computed: settings, and cuBLASLt.
 
-use super::device_index;
 use crate::args::parser;
 use crate::py::{Args, Obj, Py, ffi, method};
 use corten::cuda::{self, Reduction};
@@ -17,9 +16,11 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
             cuda::check_cublaslt()?;
             Ok(Obj::none())
         }),
-        method!("_cuda_getCurrentBlasHandle", |_m: &Obj, _a: Args<'_>| Obj::int(
-            cuda::blas_handle(device_index(-1)?)? as i64
-        )),
+        method!("_cuda_onlyWarnOfDeterminism", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_cuda_onlyWarnOfDeterminism(bool enabled)").parse(None, args)?;
+            cuda::only_warn_of_determinism(bound.bool(0)?);
+            Ok(Obj::none())
+        }),
         method!("_cuda_setAllowTF32", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_cuda_setAllowTF32(bool enabled)").parse(None, args)?;
             cuda::allow_tf32(bound.bool(0)?);
