@@ -180,8 +180,8 @@ int check_types(const Description &of, const Layout &a, const Layout &b, const L
     found |= of.compute == k[0] && of.scale == k[1] && a.type == k[2] && b.type == k[2] && c.type == k[3] && d.type == k[3];
   SUPPORTED(found)
   if (a.type == R_8I) SUPPORTED(a.leading % 4 == 0 && b.leading % 4 == 0 && a.rows % 4 == 0 && b.rows % 4 == 0 && d.rows % 4 == 0)
-  bool real = d.type == R_32F || d.type == R_16F || d.type == R_16BF || d.type == R_64F;
-  SUPPORTED(of.epilogue == kDefault || real)
+  bool real = d.type == R_32F || d.type == R_16F || d.type == R_16BF;
+  SUPPORTED(of.epilogue == kDefault || real || (of.epilogue == kBias && d.type == R_64F))
   return kOk;
 }
 int check_shapes(const Description &of, const Layout &a, const Layout &b, const Layout &c, const Layout &d) {

@@ -123,7 +123,8 @@ __global__ void gemm_join(GemmShape g, const V* partial, const Out* base, Out* c
 const int GEMV_ROWS = 8;
 
 /// A matrix times a vector whose sums run along memory: a warp's worth of threads for each row, several
-/// elements of each thread in one load. A batch has the vectors of its own.
+/// elements of each thread in one load. A batch has the vectors of its own. Where WIDTH is not 1, the elements of
+/// the vector are neighbours, too.
 template <class Out, class A, class B, class V, u32 ACTIVATION, u32 WIDTH>
 __global__ void gemv_rows(
     GemmShape g, const A* a, const B* b, const Out* base, Out* c, V* partial, Numbers numbers) {
@@ -139,12 +140,13 @@ __global__ void gemv_rows(
             const A* from = a + batch * g.a[0] + row * g.a[1];
             const B* with = b + batch * g.b[0];
             u32 step = first + lane * WIDTH;
+            #pragma unroll 4
             for (; step + WIDTH <= last; step += 32 * WIDTH) {
                 Pack<A, WIDTH> x = *reinterpret_cast<const Pack<A, WIDTH>*>(from + step);
+                Pack<B, WIDTH> y = *reinterpret_cast<const Pack<B, WIDTH>*>(with + (WIDTH > 1 ? step : step * g.b[1]));
                 #pragma unroll
                 for (int w = 0; w < WIDTH; w++) {
-                    V y = to<V>(widen(with[(step + w) * g.b[1]]));
-                    sum[w] = mul_add(to<V>(widen(x.v[w])), y, sum[w]);
+                    sum[w] = mul_add(to<V>(widen(x.v[w])), to<V>(widen(y.v[w])), sum[w]);
                 }
             }
             for (; step < last; step++) {

@@ -54,7 +54,10 @@ impl Key {
     /// The place in a thread's table.
     fn place(&self) -> usize {
         let dtypes = self.dtypes.iter().fold(0_usize, |sum, &dtype| sum * 31 + dtype as usize);
-        let word = (self.operator >> 3) ^ (dtypes << 7) ^ (self.variant as usize * 0x9E37) ^ self.device as usize;
+        let word = (self.operator >> 3)
+            ^ (dtypes << 7)
+            ^ (self.variant as usize * 0x9E37)
+            ^ self.device as usize;
         (word ^ word >> 8 ^ word >> 16) % RECENT
     }
 }

@@ -84,3 +84,44 @@ pub(super) fn accepted(tensor: &Tensor) -> Result<Tensor> {
         None => op::clone(tensor, Some(corten_core::MemoryFormat::Contiguous)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Matrix, Operand};
+
+    /// Transposed, leading dimension.
+    fn taken(rows: i64, columns: i64, down: i64, right: i64) -> Option<(bool, i64)> {
+        let matrix = Matrix { sizes: [1, rows, columns], strides: [0, down, right] };
+        matrix.operand().map(|operand| (operand.transposed, operand.leading))
+    }
+
+    #[test]
+    fn blas_takes_matrices_with_a_unit_stride() {
+        for (matrix, wanted) in [
+            ((3, 4, 1, 3), Some((false, 3))),
+            ((3, 4, 4, 1), Some((true, 4))),
+            ((3, 4, 1, 10), Some((false, 10))),
+            ((3, 4, 10, 1), Some((true, 10))),
+            ((3, 4, 2, 6), None),
+            ((3, 4, 0, 1), None),
+            ((3, 4, 1, 0), None),
+            ((3, 4, 1, 2), None),
+            ((1, 4, 7, 5), Some((false, 5))),
+            ((3, 1, 1, 9), Some((false, 3))),
+            ((3, 1, 5, 9), Some((true, 5))),
+            ((1, 1, 0, 0), Some((false, 1))),
+        ] {
+            let (rows, columns, down, right) = matrix;
+            assert_eq!(taken(rows, columns, down, right), wanted, "{matrix:?}");
+        }
+    }
+
+    #[test]
+    fn a_transpose_is_taken_the_other_way_round() {
+        let matrix = Matrix { sizes: [2, 3, 4], strides: [12, 4, 1] };
+        let stored =
+            |transposed| Operand { transposed, rows: 4, columns: 3, leading: 4, stride: 12 };
+        assert_eq!(matrix.operand(), Some(stored(true)));
+        assert_eq!(matrix.transposed().operand(), Some(stored(false)));
+    }
+}

@@ -136,6 +136,7 @@ fn alignment(address: *mut u8) -> u16 {
 }
 
 /// What is added to a product, as cuBLASLt can take it.
+#[derive(Clone, Copy)]
 enum Addend {
     Nothing,
     /// A row, by the epilogue.
@@ -147,6 +148,7 @@ enum Addend {
 }
 
 /// What cuBLASLt is given.
+#[derive(Clone, Copy)]
 struct Request {
     operands: [Operand; 4],
     /// Whether it computes the transpose, whose factors are exchanged.
@@ -195,7 +197,8 @@ fn addend(product: &Product<'_>, base: Matrix, turned: bool) -> Addend {
 /// Those of the driver and of cuBLASLt.
 pub(super) fn multiply(product: &Product<'_>) -> Result<bool> {
     let (factors, result) = (product.a.dtype(), product.out.dtype());
-    if product.b.dtype() != factors {
+    let small = product.out_matrix().sizes[0] <= i64::from(i32::MAX);
+    if product.b.dtype() != factors || !small {
         return Ok(false);
     }
     let Some(types) = Types::of(factors, result) else { return Ok(false) };
@@ -203,24 +206,13 @@ pub(super) fn multiply(product: &Product<'_>) -> Result<bool> {
     let gpu = bound(stream.device())?;
     let Some((library, handle)) = handle(stream.device()) else { return Ok(false) };
     settings::check_deterministic()?;
-    let Some(mut request) = Request::of(product) else { return with_copies(product) };
-    if matches!(request.addend, Addend::Copied)
-        && let Some(base) = product.base
-    {
-        op::copy_(product.out, &op::expand(base, &product.out.sizes(), false)?, false)?;
-        request.addend = Addend::Matrix(request.operands[3]);
-        request.operands[2] = request.operands[3];
-        let in_place = Product { base: Some(product.out), ..*product };
-        return submit(
-            &in_place,
-            &request,
-            &types,
-            (library, handle),
-            stream,
-            gpu.properties.major,
-        );
-    }
-    submit(product, &request, &types, (library, handle), stream, gpu.properties.major)
+    let Some(request) = Request::of(product) else { return with_copies(product) };
+    let target = Target { library, handle, stream, major: gpu.properties.major };
+    let done = match request.addend {
+        Addend::Copied => false,
+        _ => target.submit(product, &request, &types)?,
+    };
+    if done { Ok(true) } else { target.in_steps(product, &request, &types) }
 }
 
 /// [`multiply`] with copies of the matrices that BLAS does not take.
@@ -245,56 +237,89 @@ fn epilogue_of(activation: Activation, row: bool) -> u32 {
     }
 }
 
-fn submit(
-    product: &Product<'_>,
-    request: &Request,
-    types: &Types,
-    (library, handle): (&'static CublasLt, Handle),
+/// Where products are computed.
+#[derive(Clone, Copy)]
+struct Target {
+    library: &'static CublasLt,
+    handle: Handle,
     stream: Stream,
+    /// Of the device's compute capability.
     major: i32,
-) -> Result<bool> {
-    let row = matches!(request.addend, Addend::Row);
-    let base = product.base.filter(|base| !product.is_out(base));
-    let mut wanted: smallvec::SmallVec<[(&Tensor, Access); 4]> = smallvec::smallvec![
-        (product.out, Access::Write),
-        (product.a, Access::Read),
-        (product.b, Access::Read),
-    ];
-    wanted.extend(base.map(|base| (base, Access::Read)));
-    let held = Operands::hold(&wanted)?;
-    let d = held.at(0);
-    let (first, second) = if request.turned { (2, 1) } else { (1, 2) };
-    let added = if base.is_some() { held.at(3) } else { d };
-    let c = if row { d } else { added };
-    let operands = [held.at(first), held.at(second), c, d];
-    let [one, two, three, four] = operands.map(alignment);
-    let problem = Problem {
-        device: stream.device(),
-        batches: product.out_matrix().sizes[0] as i32,
-        operands: request.operands,
-        alignments: [one, two, three, four, if row { alignment(added) } else { 0 }],
-        types: [types.factors, types.result],
-        compute: types.compute,
-        scale: types.scale,
-        epilogue: epilogue_of(product.activation, row),
-        reductions: types.reductions,
-        workspace: settings::workspace_bytes(major),
-    };
-    let bias = if row { added as u64 } else { 0 };
-    let Some(plan) = plan::find(library, handle, &problem, bias)? else { return Ok(false) };
-    let adds = matches!(request.addend, Addend::Matrix(_));
-    let beta = if adds { product.beta } else { Scalar::Int(0) };
-    let (alpha, beta) = (scale_bytes(product.alpha, types.scale), scale_bytes(beta, types.scale));
-    // Given back at once: what has this memory next comes after this in the stream.
-    let workspace = match plan.workspace {
-        0 => None,
-        bytes => Some(CudaAllocator.allocate_on(bytes, stream.device())?),
-    };
-    let workspace = workspace.as_ref().map_or(std::ptr::null_mut(), corten_core::DataPtr::get);
-    let call =
-        Call { operands, bias, alpha: &alpha, beta: &beta, workspace, stream: stream.handle() };
-    // SAFETY: the request describes the tensors, which are held.
-    let done = unsafe { plan.run(library, handle, &call)? };
-    launched(stream)?;
-    Ok(done)
+}
+
+impl Target {
+    /// What the epilogue and the addend of a call cannot do is done before and after it, if there is any.
+    fn in_steps(self, product: &Product<'_>, request: &Request, types: &Types) -> Result<bool> {
+        let copied = matches!(request.addend, Addend::Row | Addend::Copied);
+        let Product { out, activation, .. } = *product;
+        if !copied && activation == Activation::None {
+            return Ok(false);
+        }
+        let mut simple = Product { activation: Activation::None, ..*product };
+        let mut request = *request;
+        if copied && let Some(base) = product.base {
+            op::copy_(out, &op::expand(base, &out.sizes(), false)?, false)?;
+            simple.base = Some(out);
+            request.operands[2] = request.operands[3];
+            request.addend = Addend::Matrix(request.operands[3]);
+        }
+        if !self.submit(&simple, &request, types)? {
+            return Ok(false);
+        }
+        match activation {
+            Activation::None => {}
+            Activation::Relu => drop(op::relu_(out)?),
+            Activation::Gelu => drop(op::gelu_(out, "tanh")?),
+        }
+        Ok(true)
+    }
+
+    fn submit(self, product: &Product<'_>, request: &Request, types: &Types) -> Result<bool> {
+        let Self { library, handle, stream, major } = self;
+        let row = matches!(request.addend, Addend::Row);
+        let base = product.base.filter(|base| !product.is_out(base));
+        let mut wanted: smallvec::SmallVec<[(&Tensor, Access); 4]> = smallvec::smallvec![
+            (product.out, Access::Write),
+            (product.a, Access::Read),
+            (product.b, Access::Read),
+        ];
+        wanted.extend(base.map(|base| (base, Access::Read)));
+        let held = Operands::hold(&wanted)?;
+        let d = held.at(0);
+        let (first, second) = if request.turned { (2, 1) } else { (1, 2) };
+        let added = if base.is_some() { held.at(3) } else { d };
+        let c = if row { d } else { added };
+        let operands = [held.at(first), held.at(second), c, d];
+        let [one, two, three, four] = operands.map(alignment);
+        let problem = Problem {
+            device: stream.device(),
+            batches: product.out_matrix().sizes[0] as i32,
+            operands: request.operands,
+            alignments: [one, two, three, four, if row { alignment(added) } else { 0 }],
+            types: [types.factors, types.result],
+            compute: types.compute,
+            scale: types.scale,
+            epilogue: epilogue_of(product.activation, row),
+            reductions: types.reductions,
+            workspace: settings::workspace_bytes(major),
+        };
+        let bias = if row { added as u64 } else { 0 };
+        let Some(plan) = plan::find(library, handle, &problem, bias)? else { return Ok(false) };
+        let adds = matches!(request.addend, Addend::Matrix(_));
+        let beta = if adds { product.beta } else { Scalar::Int(0) };
+        let (alpha, beta) =
+            (scale_bytes(product.alpha, types.scale), scale_bytes(beta, types.scale));
+        // Given back at once: what has this memory next comes after this in the stream.
+        let workspace = match plan.workspace {
+            0 => None,
+            bytes => Some(CudaAllocator.allocate_on(bytes, stream.device())?),
+        };
+        let workspace = workspace.as_ref().map_or(std::ptr::null_mut(), corten_core::DataPtr::get);
+        let call =
+            Call { operands, bias, alpha: &alpha, beta: &beta, workspace, stream: stream.handle() };
+        // SAFETY: the request describes the tensors, which are held.
+        let done = unsafe { plan.run(library, handle, &call)? };
+        launched(stream)?;
+        Ok(done)
+    }
 }

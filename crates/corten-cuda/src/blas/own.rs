@@ -104,20 +104,29 @@ struct Launch<'a> {
 
 impl Launch<'_> {
     fn algorithm(&self) -> Algorithm {
-        let GemmShape { sizes: [batches, _, n, k], strides: [[batch, down, right], ..], .. } =
+        let GemmShape { sizes: [batches, _, n, k], strides: [[batch, down, right], b, ..], .. } =
             self.shape;
         if n != 1 {
             return Algorithm::Tiles;
         }
         if right != 1 && k != 1 {
-            return if down == 1 { Algorithm::Columns } else { Algorithm::Rows(0) };
+            // Strides along the sum as well as along the rows: nothing is gained by a special kernel.
+            return if down == 1 { Algorithm::Columns } else { Algorithm::Tiles };
         }
-        let size = self.first.1.itemsize();
-        let mut width = (16 / size).clamp(1, 8) as i64;
-        let fits = |width: i64| {
-            let strides = down % width == 0 && (batches == 1 || batch % width == 0);
-            strides && self.first.0.addr().is_multiple_of(width as usize * size)
+        let (first, second) = (self.first, self.second);
+        let aligned = |(address, dtype): (*mut u8, DType), width: i64| {
+            address.addr().is_multiple_of(width as usize * dtype.itemsize())
         };
+        let fits = |width: i64| {
+            let batch_fits = batches == 1 || batch % width == 0 && b[0] % width == 0;
+            let alike = first.1.itemsize() == second.1.itemsize() && b[1] == 1;
+            alike
+                && down % width == 0
+                && batch_fits
+                && aligned(first, width)
+                && aligned(second, width)
+        };
+        let mut width = (16 / first.1.itemsize()).clamp(1, 8) as i64;
         while width > 1 && !fits(width) {
             width /= 2;
         }
@@ -125,11 +134,7 @@ impl Launch<'_> {
     }
 
     fn run(&self) -> Result<()> {
-        let algorithm = match self.algorithm() {
-            // Strides along the sum as well as along the rows: nothing is gained by a special kernel.
-            Algorithm::Rows(0) => Algorithm::Tiles,
-            algorithm => algorithm,
-        };
+        let algorithm = self.algorithm();
         let mut shape = self.shape;
         let [batches, m, n, k] = shape.sizes.map(u64::from);
         let blocks = algorithm.blocks(m, n);
