@@ -75,6 +75,15 @@ pub(crate) unsafe fn launch(
         )
     };
     error::check(driver, status)?;
+    launched(stream)
+}
+
+/// Waits for what a stream has just been given, where `CUDA_LAUNCH_BLOCKING` says so.
+///
+/// # Errors
+/// Those of the work.
+#[inline]
+pub(crate) fn launched(stream: Stream) -> Result<()> {
     if launches_block() { stream.synchronize() } else { Ok(()) }
 }
 

@@ -1,5 +1,6 @@
 //! The CUDA back end: nothing of CUDA is linked, and nothing of it is loaded before the first use.
 
+mod blas;
 mod caches;
 pub mod caching;
 mod channels;
@@ -46,6 +47,11 @@ mod unique_rows;
 
 use corten_core::{DeviceType, Result, set_allocator};
 
+pub use blas::{
+    Reduction, allow_half_sums, allow_tf32, check_cublaslt, half_sums_allowed,
+    only_warn_of_determinism, reduction as split_reduction, set_reduction as set_split_reduction,
+    tf32_allowed, use_cublaslt,
+};
 pub use caches::{DeviceCache, PinnedCache};
 pub use device::{
     DeviceGuard, Properties, can_device_access_peer, check_driver, current_device, device_count,

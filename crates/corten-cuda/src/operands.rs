@@ -4,6 +4,7 @@ use corten_core::{
     Access, AccessSet, DType, Device, MemoryFormat, Result, TensorBase, TensorOptions, bail,
 };
 use corten_ops::{Tensor, op};
+use smallvec::SmallVec;
 
 /// Device addresses of tensors, held for a launch.
 pub(crate) struct Operands<'a> {
@@ -35,7 +36,7 @@ impl<'a> Operands<'a> {
                 );
             }
         }
-        let bases: Vec<(&TensorBase, Access)> =
+        let bases: SmallVec<[(&TensorBase, Access); 6]> =
             wanted.iter().map(|&(tensor, access)| (tensor.base(), access)).collect();
         let set = AccessSet::acquire(&bases)?;
         for (i, (tensor, _)) in wanted.iter().enumerate() {
@@ -60,9 +61,17 @@ fn check_extent(
     }
     let size = tensor.itemsize() as i64;
     let (mut low, mut high) = (0_i64, size);
-    for (size_of, stride) in tensor.sizes().iter().zip(tensor.strides()) {
+    let mut extend = |size_of: i64, stride: i64| {
         let last = (size_of - 1).saturating_mul(stride).saturating_mul(size);
         (low, high) = (low.saturating_add(last.min(0)), high.saturating_add(last.max(0)));
+    };
+    if let Some((sizes, strides)) = tensor.matrix_geometry() {
+        extend(sizes[0], strides[0]);
+        extend(sizes[1], strides[1]);
+    } else {
+        for (&size_of, stride) in tensor.sizes().iter().zip(tensor.strides()) {
+            extend(size_of, stride);
+        }
     }
     let first = start.addr() as i64 - storage.addr() as i64;
     let within = first.saturating_add(low) >= 0

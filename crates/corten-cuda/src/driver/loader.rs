@@ -37,6 +37,14 @@ pub(crate) const NVRTC: Library = Library {
     hint: "install it with `pip install nvidia-cuda-nvrtc`",
 };
 
+/// Products of matrices.
+pub(crate) const CUBLASLT: Library = Library {
+    title: "cuBLASLt",
+    files: &["libcublasLt.so.13", "libcublasLt.so.12"],
+    companions: &[],
+    hint: "install it with `pip install nvidia-cublas`",
+};
+
 /// An opened library; never closed.
 pub(crate) struct Opened {
     handle: *mut c_void,

@@ -9,6 +9,7 @@ pub(crate) mod exchange;
 mod graphs;
 mod libraries;
 pub(crate) mod memory;
+mod products;
 mod streams;
 
 use crate::py::errors::value_error;
@@ -20,6 +21,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(streams::functions());
     rows.extend(memory::functions());
     rows.extend(graphs::functions());
+    rows.extend(products::functions());
     rows
 }
 
