@@ -9,6 +9,8 @@
 //   CUSIM_FAIL     injected errors, NAME:CALL[:ERROR] with commas between: cuMemAlloc_v2:3 fails the third call
 #include <fcntl.h>
 
+#include <atomic>
+
 #include "driver.hpp"
 
 namespace cusim {
@@ -386,6 +388,7 @@ CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, Function *f, int
   REQUIRE(threads > 0, 1)
   int by_shared = (228 << 10) / (shared + f->module->static_shared + 1024);
   *blocks = std::min({32, 2048 / ((threads + 31) / 32 * 32), by_shared});)
+static std::atomic<u64> launches{0};  // of kernels and of libraries' work
 // A mapped address that is neither on a device nor page-locked: a kernel on real hardware would fault there.
 static bool points_to_pageable(void *p) {
   bool plausible = (u64)p >> 40 && (u64)p >> 47 == 0 && !d.memory.arena(p) && !d.memory.is_pinned(p);
@@ -397,6 +400,7 @@ CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
   REQUIRE(gx && gy && gz && gx < 1u << 31 && gy < 65536 && gz < 65536 && !extra, 1)
   REQUIRE(bx && by && bz && bx <= 1024 && by <= 1024 && bz <= 64 && bx * by * bz <= 1024, 1)
   REQUIRE((int)shared <= f->max_dynamic_shared, 1)
+  launches++;
   std::vector<std::vector<char>> values;  // parameters are read now
   for (const u64 *size = f->symbol->sizes; *size; size++) {
     char *value = (char *)params[values.size()];
@@ -416,6 +420,17 @@ CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
     if (int error = d.runner.run(launch)) stick(s->device, error, kernel + ": " + d.runner.error);
     for (auto &[_, area] : d.memory.areas) check_canaries(s->device, area, kernel);
   });)
+
+// ---- For emulated libraries, and tests that count
+
+extern "C" __attribute__((visibility("default"))) u64 cusim_launches() { return launches; }
+API(cusim_device_span, (const char *p, size_t bytes)) {
+  std::lock_guard<std::mutex> lock(d.mutex);
+  return d.memory.device_span(p, bytes);
+}
+CALL(cusim_library_work, (void *stream, const Work &work), STREAM(s, stream)
+  launches++;
+  return enqueue(s, work);)
 
 // ---- Errors
 
