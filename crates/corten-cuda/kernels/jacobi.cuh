@@ -8,6 +8,8 @@ struct JacobiShape {
     u32 rows, columns, basis_rows;
     i64 column, basis_column, batch, basis_batch;
     double tolerance;
+    /// Columns of which the square is smaller count as zero.
+    double least;
 };
 
 /// Pair `pair` of step `step` of a round in which every column meets every other one once.
@@ -43,7 +45,7 @@ template <class T> CT_FN bool jacobi_rotate(T* a, T* basis, const JacobiShape& s
     }
     first = la_warp_sum(first), second = la_warp_sum(second), product = la_warp_sum(product);
     R size = hypot(la_real(product), la_imag(product));
-    bool wanted = size > (R)s.tolerance * sqrt(first) * sqrt(second);
+    bool wanted = first > (R)s.least && second > (R)s.least && size > (R)s.tolerance * sqrt(first) * sqrt(second);
     if (wanted) {
         R zeta = (second - first) / (2 * size);
         R t = (zeta >= 0 ? (R)1 : (R)-1) / (fabs(zeta) + hypot((R)1, zeta));

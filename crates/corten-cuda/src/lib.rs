@@ -5,6 +5,7 @@ mod caches;
 pub mod caching;
 mod channels;
 mod compile;
+mod cudnn;
 mod device;
 mod disk_cache;
 mod driver;
@@ -53,6 +54,7 @@ pub use blas::{
     tf32_allowed, use_cublaslt,
 };
 pub use caches::{DeviceCache, PinnedCache};
+pub use cudnn::{CudnnSettings, cudnn_settings, cudnn_version, set_cudnn};
 pub use device::{
     DeviceGuard, Properties, can_device_access_peer, check_driver, current_device, device_count,
     device_properties, driver_version, has_primary_context, initialize, is_in_bad_fork,

@@ -29,6 +29,14 @@ pub(crate) const DRIVER: Library = Library {
     hint: "it comes with the NVIDIA driver",
 };
 
+/// Convolutions. It finds its parts beside itself when it needs them.
+pub(crate) const CUDNN: Library = Library {
+    title: "cuDNN",
+    files: &["libcudnn.so.9"],
+    companions: &[],
+    hint: "install it with `pip install nvidia-cudnn-cu13`",
+};
+
 /// The run-time compiler. It opens its built-in headers by name alone.
 pub(crate) const NVRTC: Library = Library {
     title: "NVRTC",

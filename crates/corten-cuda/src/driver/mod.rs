@@ -5,6 +5,7 @@
 //! this crate calls and no others, under the versions that CUDA 12 and 13 both export.
 
 pub(crate) mod cublaslt_table;
+pub(crate) mod cudnn_table;
 pub(crate) mod error;
 mod loader;
 mod nvrtc_table;

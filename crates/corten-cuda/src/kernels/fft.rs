@@ -10,7 +10,7 @@ use crate::text;
 use corten_core::{Access, DType, Result, Scalar, bail, ensure, not_implemented_for};
 use corten_ops::meta::fft::{Transform, plan_c2c, plan_c2r, plan_r2c};
 use corten_ops::{Tensor, op};
-use plan::{Digits, Lines, Tables, padded_length};
+use plan::{Digits, LineBatch, Tables, padded_length};
 
 const TEXT: &[&str] = &[text::FFT];
 static PASS: Template = Template { name: "fft_pass", text: TEXT };
@@ -108,7 +108,7 @@ fn in_passes(out: &Tensor, input: &Tensor, along: Along, digits: &Digits) -> Res
     let count = digits.count();
     for pass in 0..count {
         let (first, last) = (pass == 0, pass + 1 == count);
-        let mut lines = Lines::of_pass(digits, pass, &along, dtype);
+        let mut lines = LineBatch::of_pass(digits, pass, &along, dtype);
         let mut to = held.at(if last { 0 } else { 3 });
         let mut from = held.at(if first { 1 } else { 3 });
         let mut own = tables.address(roots_at, pass, dtype);

@@ -138,7 +138,7 @@ fn low_twiddles(whole: u64) -> u64 {
 /// `FftLines` of `fft.cuh`.
 #[repr(C)]
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct LineBatch {
     sizes: [u64; 5],
     from: [u64; 5],
     to: [u64; 5],
@@ -159,7 +159,7 @@ pub(super) struct Lines {
     symmetric: u64,
 }
 
-impl Lines {
+impl LineBatch {
     /// The lines of a pass.
     pub(super) fn of_pass(digits: &Digits, pass: usize, along: &Along, dtype: DType) -> Self {
         let mut lines = match pass + 1 == digits.count() {

@@ -33,6 +33,7 @@ struct Rotations {
     batch: i64,
     basis_batch: i64,
     tolerance: f64,
+    least: f64,
 }
 
 /// What of a matrix of the batch was found wrong, and in which.
@@ -50,6 +51,12 @@ fn epsilon(dtype: DType) -> f64 {
         DType::Float64 | DType::Complex128 => f64::EPSILON,
         _ => f64::from(f32::EPSILON),
     }
+}
+
+/// The length up to which a column counts as zero, where the largest number is 1: squares of smaller numbers are
+/// not normal ones.
+fn least(dtype: DType) -> f64 {
+    if epsilon(dtype) < 1e-10 { 1e-150 } else { 1e-18 }
 }
 
 /// The index of the first truth of a device's vector; the host waits for it.
@@ -76,6 +83,7 @@ fn rotate(a: &Tensor, basis: &Tensor) -> Result<Option<usize>> {
         batch: i64::from(rows) * i64::from(columns),
         basis_batch: i64::from(basis_rows) * i64::from(columns),
         tolerance,
+        least: least(a.dtype()).powi(2),
     };
     if columns <= WHOLE {
         sweep_whole(a, basis, &info, numbers)?;
@@ -245,8 +253,7 @@ pub(super) fn svd(
 /// Replaces the columns of length 0 by such that make the matrices unitary.
 fn complete(a: &Tensor, lengths: &Tensor) -> Result<()> {
     let [count, mut rows, mut columns] = sizes(a)?;
-    // Squares of smaller numbers are not normal ones.
-    let mut least = if epsilon(a.dtype()) < 1e-10 { 1e-150 } else { 1e-18 };
+    let mut least = least(a.dtype());
     let held = Operands::hold(&[(a, Access::Write), (lengths, Access::Read)])?;
     let (mut data, mut lengths_at) = (held.at(0), held.at(1));
     let stream = Stream::current(a.device().index);
