@@ -26,6 +26,7 @@ mod generated {
 mod graph;
 mod indexing;
 mod kernel;
+mod kernel_pack;
 pub mod kernels;
 mod launch;
 mod memory;

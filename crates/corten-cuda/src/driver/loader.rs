@@ -117,6 +117,18 @@ pub(crate) fn open(library: &Library) -> Result<Opened> {
     ))
 }
 
+/// The first file of a library in the directories that are looked at, without opening it; `None` where
+/// only the system's search path may have it.
+pub(crate) fn find(library: &Library) -> Option<PathBuf> {
+    let directories = directories();
+    let named =
+        |directory: &PathBuf| library.files.iter().map(|file| directory.join(file)).collect();
+    directories
+        .iter()
+        .flat_map(|directory| -> Vec<PathBuf> { named(directory) })
+        .find(|path| path.exists())
+}
+
 fn directories() -> Vec<PathBuf> {
     let list =
         |name| config::var(name).map(|value| std::env::split_paths(&value).collect::<Vec<_>>());

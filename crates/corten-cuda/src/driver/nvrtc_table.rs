@@ -27,6 +27,25 @@ function_table! {
     }
 }
 
+/// What tells the installed NVRTC from others, without a space; `None` where there is none. The library is
+/// large: it is opened only where nothing else can tell.
+pub(crate) fn nvrtc_identity() -> Option<&'static str> {
+    static IDENTITY: OnceLock<Option<String>> = OnceLock::new();
+    let identity = IDENTITY.get_or_init(|| match loader::find(&loader::NVRTC) {
+        Some(path) => {
+            let name = path.file_name()?.to_string_lossy().replace(char::is_whitespace, "_");
+            Some(format!("{name}:{}", std::fs::metadata(&path).ok()?.len()))
+        }
+        None => {
+            let (mut major, mut minor) = (0, 0);
+            // SAFETY: NVRTC writes two numbers.
+            unsafe { (nvrtc().ok()?.nvrtcVersion)(&mut major, &mut minor) };
+            Some(format!("{major}.{minor}"))
+        }
+    });
+    identity.as_deref()
+}
+
 /// NVRTC, opened at the first call.
 ///
 /// # Errors
