@@ -157,6 +157,20 @@ pub(crate) fn resolve(index: i8) -> i8 {
 }
 
 /// Makes another device current until it is dropped.
+///
+/// ```
+/// # fn main() -> corten_core::Result<()> {
+/// if corten_cuda::device_count() > 1 {
+///     let before = corten_cuda::current_device();
+///     {
+///         let _guard = corten_cuda::DeviceGuard::new(1)?;
+///         assert_eq!(corten_cuda::current_device(), 1);
+///     }
+///     assert_eq!(corten_cuda::current_device(), before);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct DeviceGuard {
     previous: i8,
