@@ -351,9 +351,5 @@ pub fn synchronize(index: i8) -> Result<()> {
 /// # Errors
 /// `Runtime` without a driver.
 pub fn driver_version() -> Result<i32> {
-    let driver = driver()?;
-    let mut version = 0;
-    // SAFETY: the driver writes one number.
-    error::check(driver, unsafe { (driver.cuDriverGetVersion)(&mut version) })?;
-    Ok(version)
+    crate::driver::version()
 }

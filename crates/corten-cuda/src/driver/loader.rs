@@ -37,6 +37,14 @@ pub(crate) const NVRTC: Library = Library {
     hint: "install it with `pip install nvidia-cuda-nvrtc`",
 };
 
+/// The run-time compiler of CUDA 12, for drivers that do not load what a newer one compiles.
+pub(crate) const NVRTC_12: Library = Library {
+    title: "NVRTC for a driver of CUDA 12",
+    files: &["libnvrtc.so.12"],
+    companions: &["libnvrtc-builtins.so.12"],
+    hint: "install it with `pip install nvidia-cuda-nvrtc-cu12`",
+};
+
 /// An opened library; never closed.
 pub(crate) struct Opened {
     handle: *mut c_void,
