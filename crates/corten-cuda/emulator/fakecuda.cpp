@@ -45,6 +45,7 @@ API(cuInit, (unsigned)) {
   if (auto it = d.injections.find("cuInit"); it != d.injections.end()) return it->second.error;
   d.random.state = d.runner.random.state = setting("CUSIM_SEED", 0) * 0x9E3779B97F4A7C15ull + 0x1234567;
   d.memory.strict = setting("CUSIM_STRICT", 0);
+  d.runner.is_global = [](const void *p) { return d.memory.arena(p) != nullptr; };
   for (int i = 0; i < count; i++) {
     d.devices.emplace_back(new Device(i));
     d.streams.insert(d.streams.end(), {&d.devices[i]->legacy, &d.devices[i]->per_thread});
