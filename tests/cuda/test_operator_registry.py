@@ -22,8 +22,9 @@ SHARE = int(os.environ.get("CORTEN_TEST_SHARE", 1 if ON_GPU else 40))
 # They tell about memory, devices or the process, make numbers of their own, or need another kind of tensor.
 APART = ("pin_memory", "is_pinned", "record_stream", "to", "copy", "cuda", "cpu", "set", "resize", "data_ptr", "storage",
          "from_file", "sparse", "nested", "mkldnn", "quantize", "cudnn", "cufft", "lstm_mps", "assert", "print", "linalg_check")
-# Operators that take an argument on the CPU, as PyTorch's.
-ON_CPU = ("aten::tensor_split.tensor_indices_or_sections",)
+# Operators that take an argument on the CPU, as PyTorch's, and those whose result depends on the strides of a copy.
+DIFFERENT = ("aten::tensor_split.tensor_indices_or_sections", "aten::_foreach_addcdiv.Tensor", "aten::_foreach_addcmul.Tensor",
+             "aten::_foreach_addcdiv.Tensor_", "aten::as_strided", "aten::as_strided_scatter", "aten::_reshape_alias")
 
 
 def chosen():
@@ -32,7 +33,7 @@ def chosen():
     for operator in forward_cases.operators(ops.all()):
         words = operator.schema.base.strip("_").split("_")
         if (operator.entry["kind"] in ("functional", "view") and not operator.random and not operator.unwritten
-                and operator.name not in ON_CPU and zlib.crc32(operator.name.encode()) % SHARE == 0 and not any(word in APART for word in words) and operator.schema.arguments
+                and operator.name not in DIFFERENT and zlib.crc32(operator.name.encode()) % SHARE == 0 and not any(word in APART for word in words) and operator.schema.arguments
                 and operator.schema.arguments[0].type.startswith("Tensor")):
             found.append(operator)
     return sorted(found, key=lambda operator: zlib.crc32(operator.name.encode()))

@@ -69,7 +69,10 @@ fn main() -> Result<()> {
         end.record(Stream::current(0))?;
         end.synchronize()?;
         let most = cuda::max_memory_allocated(0)? as f64 / f64::from(1 << 20);
-        println!("{:.0} ms on the GPU, at most {most:.1} MiB of its memory", start.elapsed_time(&end)?);
+        println!(
+            "{:.0} ms on the GPU, at most {most:.1} MiB of its memory",
+            start.elapsed_time(&end)?
+        );
     }
     Ok(())
 }
