@@ -50,8 +50,8 @@ def compile(nvrtc, text, expression, architecture):
     program, name, size = ctypes.c_void_p(), ctypes.c_char_p(), ctypes.c_size_t()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"corten.cu", 0, None, None)
     nvrtc.nvrtcAddNameExpression(program, expression.encode())
-    options = (ctypes.c_char_p * 2)(f"--gpu-architecture=sm_{architecture}".encode(), b"--std=c++17")
-    if nvrtc.nvrtcCompileProgram(program, 2, options) == 0:
+    options = (ctypes.c_char_p * 3)(f"--gpu-architecture=sm_{architecture}".encode(), b"--std=c++17", b"--minimal")
+    if nvrtc.nvrtcCompileProgram(program, len(options), options) == 0:
         nvrtc.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(name))
         nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
         image = ctypes.create_string_buffer(size.value)

@@ -30,7 +30,7 @@ pub enum CaptureMode {
 ///
 /// ```no_run
 /// use corten_cuda::Graph;
-/// # fn step(_: &corten_ops::Tensor) -> corten_core::Result<corten_ops::Tensor> { unimplemented!() }
+/// # fn step(x: &corten_ops::Tensor) -> corten_core::Result<corten_ops::Tensor> { Ok(x.clone()) }
 /// # fn run(input: corten_ops::Tensor, batches: Vec<corten_ops::Tensor>) -> corten_core::Result<()> {
 /// // Once before, so that kernels are compiled and caches are filled.
 /// step(&input)?;
