@@ -15,7 +15,7 @@ SOURCES = Path(__file__).resolve().parents[2] / "crates/corten-cuda/emulator"
 CXX = os.environ.get("CXX", "g++")
 AVAILABLE = shutil.which(CXX) is not None and platform.machine() == "x86_64" and sys.platform == "linux"
 MISSING = f"the CUDA emulator did not run: it takes Linux on x86-64 and a C++ compiler, here {CXX}"
-SETTINGS = ["SEED", "DEVICES", "MEM", "STRICT", "FAIL", "COMPUTE"]
+SETTINGS = ["SEED", "DEVICES", "MEM", "STRICT", "FAIL", "COMPUTE", "VERSION", "RACES"]
 
 
 def build():

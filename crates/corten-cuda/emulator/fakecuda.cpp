@@ -4,6 +4,7 @@
 //   CUSIM_DEVICES  number of devices (2), of which CUDA_VISIBLE_DEVICES leaves some
 //   CUSIM_MEM      bytes of each device (4 GiB)
 //   CUSIM_COMPUTE  compute capability (9.0)
+//   CUSIM_VERSION  of the driver, 1000 * major + 10 * minor (13000)
 //   CUSIM_STRICT   1: the host faults when it touches device memory, and a kernel when it touches freed memory, or
 //                  pageable host memory through its parameters
 //   CUSIM_FAIL     injected errors, NAME:CALL[:ERROR] with commas between: cuMemAlloc_v2:3 fails the third call
@@ -43,8 +44,10 @@ API(cuInit, (unsigned)) {
     int at = 1, error = strncmp(p, "cuMemAlloc", 10) && strncmp(p, "cuMemHostAlloc", 14) ? 999 : 2;
     if (sscanf(p, "%79[^:,]:%d:%d", name, &at, &error)) d.injections[name] = {at, error, 0};
   }
+  if (auto it = d.injections.find("cuInit"); it != d.injections.end()) return it->second.error;
   d.random.state = d.runner.random.state = setting("CUSIM_SEED", 0) * 0x9E3779B97F4A7C15ull + 0x1234567;
   d.memory.strict = setting("CUSIM_STRICT", 0);
+  d.runner.is_global = [](const void *p) { return d.memory.arena(p) != nullptr; };
   for (int i = 0; i < count; i++) {
     d.devices.emplace_back(new Device(i));
     d.streams.insert(d.streams.end(), {&d.devices[i]->legacy, &d.devices[i]->per_thread});
@@ -56,7 +59,7 @@ API(cuInit, (unsigned)) {
   pthread_atfork(nullptr, nullptr, [] { d.initialized = false, d.forked = true; });
   return d.initialized = true, 0;
 }
-API(cuDriverGetVersion, (int *version)) { return *version = 13000, 0; }
+API(cuDriverGetVersion, (int *version)) { return *version = setting("CUSIM_VERSION", 13000), 0; }
 API(cuProfilerStart, ()) { return 0; }
 API(cuProfilerStop, ()) { return 0; }
 CALL_ANYWHERE(cuDeviceGetCount, (int *count), *count = d.devices.size();)

@@ -172,6 +172,20 @@ pub(crate) fn resolve(index: i8) -> i8 {
 }
 
 /// Makes another device current until it is dropped.
+///
+/// ```
+/// # fn main() -> corten_core::Result<()> {
+/// if corten_cuda::device_count() > 1 {
+///     let before = corten_cuda::current_device();
+///     {
+///         let _guard = corten_cuda::DeviceGuard::new(1)?;
+///         assert_eq!(corten_cuda::current_device(), 1);
+///     }
+///     assert_eq!(corten_cuda::current_device(), before);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct DeviceGuard {
     previous: i8,
@@ -353,9 +367,5 @@ pub fn synchronize(index: i8) -> Result<()> {
 /// # Errors
 /// `Runtime` without a driver.
 pub fn driver_version() -> Result<i32> {
-    let driver = driver()?;
-    let mut version = 0;
-    // SAFETY: the driver writes one number.
-    error::check(driver, unsafe { (driver.cuDriverGetVersion)(&mut version) })?;
-    Ok(version)
+    crate::driver::version()
 }

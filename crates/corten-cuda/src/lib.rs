@@ -1,4 +1,24 @@
 //! The CUDA back end: nothing of CUDA is linked, and nothing of it is loaded before the first use.
+//!
+//! Programs see it as `corten::cuda`. A number of a device is the current one's where it is negative. Work on a
+//! device is queued in the [`Stream`] that is current on the calling thread, and errors of it may be reported by
+//! a later call; [`synchronize`] waits for all of it.
+//!
+//! ```
+//! # fn main() -> corten_core::Result<()> {
+//! if !corten_cuda::is_available() {
+//!     // Every function that needs a device says why there is none.
+//!     let message = corten_cuda::check_driver().map_or_else(|error| error.to_string(), |()| String::new());
+//!     println!("no GPU: {message}");
+//!     return Ok(());
+//! }
+//! for index in 0..corten_cuda::device_count() as i8 {
+//!     let properties = corten_cuda::device_properties(index)?;
+//!     println!("{}: {} bytes", properties.name, properties.total_memory);
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod blas;
 mod caches;
@@ -32,9 +52,11 @@ mod indexing;
 mod joint;
 mod joint_reduction;
 mod kernel;
+mod kernel_pack;
 pub mod kernels;
 mod launch;
 mod memory;
+mod memory_api;
 mod operands;
 mod pointwise;
 mod reduction;
@@ -62,9 +84,13 @@ pub use device::{
 };
 pub use driver::{set_library_directories, set_library_search};
 pub use event::Event;
-pub use generator::{default_generator, manual_seed_all, new_generator};
-pub use graph::{CaptureMode, Graph, new_pool};
+pub use generator::{default_generator, manual_seed, manual_seed_all, new_generator};
+pub use graph::{CaptureMode, Graph, Graph as CudaGraph, new_pool};
 pub use memory::{device_memory, is_pinned, pinned_memory, pinned_storage, record_stream};
+pub use memory_api::{
+    empty_cache, is_available, is_tensor_pinned, max_memory_allocated, memory_allocated,
+    memory_reserved, memory_stats, pin_memory, reset_peak_memory_stats,
+};
 pub use stream::{Stream, StreamGuard};
 
 /// Registers the allocator of CUDA devices and their kernels. Nothing of CUDA is loaded.

@@ -1,7 +1,7 @@
 //! Device memory and pinned memory as tensors have them, and copies between device and host.
 
 use crate::caches::{DeviceCache, PinnedCache};
-use crate::caching::{AllocConfig, CachingAllocator, PinnedAllocator, StreamId};
+use crate::caching::{AllocConfig, CachingAllocator, PinnedAllocator, RawMem, StreamId};
 use crate::device::{MOST_DEVICES, bound, current_device};
 use crate::driver::{DeviceAddress, driver, error};
 use crate::driver_memory::DriverMemory;
@@ -47,6 +47,33 @@ pub fn pinned_memory() -> Result<&'static PinnedCache> {
     Ok(CACHE.get_or_init(|| PinnedCache(made())))
 }
 
+/// Whether every tensor gets memory of its own from the driver (`PYTORCH_NO_CUDA_MEMORY_CACHING=1`): slow, but
+/// tools that watch memory accesses see where each tensor ends.
+fn is_caching_off() -> bool {
+    static OFF: OnceLock<bool> = OnceLock::new();
+    *OFF.get_or_init(|| config::flag("PYTORCH_NO_CUDA_MEMORY_CACHING"))
+}
+
+/// Memory of its own for one tensor.
+fn allocate_uncached(nbytes: usize, device: i8) -> Result<DataPtr> {
+    let address = DriverMemory::default().alloc(device as usize, nbytes as u64)?;
+    let owner = Box::into_raw(Box::new((address, device as usize, nbytes as u64)));
+    // SAFETY: the deleter takes such contexts, once, from any thread.
+    Ok(unsafe {
+        DataPtr::new(address as *mut u8, owner.cast(), &GIVE_BACK_UNCACHED, Device::cuda(device))
+    })
+}
+
+static GIVE_BACK_UNCACHED: FreeContext = FreeContext::new(give_back_uncached);
+
+unsafe fn give_back_uncached(context: *mut c_void) {
+    // SAFETY: the context is a box that `allocate_uncached` has made, and comes here once.
+    let owner = unsafe { Box::from_raw(context.cast::<(u64, usize, u64)>()) };
+    let (address, device, nbytes) = *owner;
+    // The driver waits for all work before it takes the memory; a context that has failed cannot free.
+    let _ = DriverMemory::default().free(device, address, nbytes);
+}
+
 /// Addresses of blocks are multiples of 512: the device's number fits below.
 const DEVICE_BITS: usize = 511;
 
@@ -73,6 +100,9 @@ unsafe impl Allocator for CudaAllocator {
         bound(index)?;
         if nbytes == 0 {
             return Ok(DataPtr::null(device));
+        }
+        if is_caching_off() {
+            return allocate_uncached(nbytes, index);
         }
         let stream = StreamId(Stream::current(index).raw() as u64);
         let address = device_memory()?.malloc(index as usize, nbytes as u64, stream)?;
@@ -142,7 +172,7 @@ pub fn record_stream(tensor: &corten_ops::Tensor, stream: Stream) -> Result<()> 
         "record_stream: the tensor is not on a CUDA device"
     );
     let data = tensor.storage()?.data_ptr();
-    if data.is_null() {
+    if data.is_null() || is_caching_off() {
         return Ok(());
     }
     let device = tensor.device().index as usize;

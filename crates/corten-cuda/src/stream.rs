@@ -19,6 +19,25 @@ const PRIORITIES: usize = 4;
 const NON_BLOCKING: u32 = 1;
 
 /// A queue of work of one device. Copies name the same queue; pooled streams are never destroyed.
+///
+/// ```
+/// use corten_cuda::{Stream, StreamGuard};
+///
+/// # fn main() -> corten_core::Result<()> {
+/// if corten_cuda::is_available() {
+///     let (main, side) = (Stream::current(0), Stream::new(0, -1)?);
+///     side.wait_stream(main)?;
+///     {
+///         let _guard = StreamGuard::new(side);
+///         assert_eq!(Stream::current(0), side); // what is computed here goes into `side`
+///     }
+///     main.wait_stream(side)?;
+///     side.synchronize()?;
+///     assert!(side.query()?);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stream {
     device: i8,
@@ -194,9 +213,17 @@ impl Stream {
     /// # Errors
     /// Those of the driver.
     pub fn wait_stream(self, other: Self) -> Result<()> {
+        self.wait_event(&other.record_event()?)
+    }
+
+    /// A new event, without a time, at what the stream has been given until now.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn record_event(self) -> Result<Event> {
         let mut event = Event::new(false);
-        event.record(other)?;
-        self.wait_event(&event)
+        event.record(self)?;
+        Ok(event)
     }
 
     /// The priority: 0, or a negative number for a higher one.

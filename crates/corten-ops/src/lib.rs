@@ -8,6 +8,7 @@ pub mod any;
 pub mod batched;
 mod boxed;
 pub mod composite;
+mod conversion;
 mod data;
 pub mod derived;
 pub mod dispatch;
@@ -41,6 +42,7 @@ mod generated {
 }
 
 pub use boxed::{FromIValue, IValue, Returns, Stack, StoreIn, returns};
+pub use conversion::Conversion;
 pub use corten_codegen::schema;
 pub use corten_core as core;
 pub use corten_core::{Error, ErrorKind, Result, Scalar};

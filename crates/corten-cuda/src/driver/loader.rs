@@ -53,6 +53,14 @@ pub(crate) const CUBLASLT: Library = Library {
     hint: "install it with `pip install nvidia-cublas`",
 };
 
+/// The run-time compiler of CUDA 12, for drivers that do not load what a newer one compiles.
+pub(crate) const NVRTC_12: Library = Library {
+    title: "NVRTC for a driver of CUDA 12",
+    files: &["libnvrtc.so.12"],
+    companions: &["libnvrtc-builtins.so.12"],
+    hint: "install it with `pip install nvidia-cuda-nvrtc-cu12`",
+};
+
 /// An opened library; never closed.
 pub(crate) struct Opened {
     handle: *mut c_void,
@@ -131,6 +139,18 @@ pub(crate) fn open(library: &Library) -> Result<Opened> {
         library.hint,
         tried.join(", ")
     ))
+}
+
+/// The first file of a library in the directories that are looked at, without opening it; `None` where
+/// only the system's search path may have it.
+pub(crate) fn find(library: &Library) -> Option<PathBuf> {
+    let directories = directories();
+    let named =
+        |directory: &PathBuf| library.files.iter().map(|file| directory.join(file)).collect();
+    directories
+        .iter()
+        .flat_map(|directory| -> Vec<PathBuf> { named(directory) })
+        .find(|path| path.exists())
 }
 
 fn directories() -> Vec<PathBuf> {

@@ -13,8 +13,10 @@ mod table;
 
 pub(crate) use loader::Opened;
 pub use loader::{set_library_directories, set_library_search};
-pub(crate) use nvrtc_table::{Nvrtc, nvrtc};
-pub(crate) use table::{AccessDescription, AllocationProperties, Driver, attribute, driver};
+pub(crate) use nvrtc_table::{Nvrtc, nvrtc, nvrtc_identity};
+pub(crate) use table::{
+    AccessDescription, AllocationProperties, Driver, attribute, driver, version,
+};
 
 use std::ffi::c_void;
 
