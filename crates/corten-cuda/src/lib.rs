@@ -24,17 +24,21 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
 mod graph;
+mod host_memory;
 mod indexing;
 mod kernel;
 pub mod kernels;
 mod launch;
+mod marks;
 mod memory;
 mod operands;
 mod pointwise;
 mod reduction;
 mod selection;
+mod sleep;
 mod sorting;
 mod stream;
+mod stream_order;
 mod strided_loop;
 mod text;
 
@@ -50,8 +54,15 @@ pub use driver::{set_library_directories, set_library_search};
 pub use event::Event;
 pub use generator::{default_generator, manual_seed_all, new_generator};
 pub use graph::{CaptureMode, Graph, new_pool};
-pub use memory::{device_memory, is_pinned, pinned_memory, pinned_storage, record_stream};
-pub use stream::{Stream, StreamGuard};
+pub use host_memory::{
+    close_ipc_memory, device_of_address, ipc_memory_handle, mapped, open_ipc_memory, profiler,
+    register_host, unregister_host,
+};
+pub use memory::{
+    device_memory, is_caching, is_pinned, pinned_memory, pinned_storage, record_stream, set_caching,
+};
+pub use sleep::sleep;
+pub use stream::{Stream, StreamGuard, set_sync_debug_mode, sync_debug_mode};
 
 /// Registers the allocator of CUDA devices and their kernels. Nothing of CUDA is loaded.
 ///
@@ -61,6 +72,8 @@ pub fn init() -> Result<()> {
     static ALLOCATOR: memory::CudaAllocator = memory::CudaAllocator;
     set_allocator(DeviceType::Cuda, &ALLOCATOR, 0);
     corten_core::set_device_generators(default_generator);
+    corten_ops::profiler::set_device_marker(marks::mark);
+    corten_core::set_device_streams(&stream_order::CudaStreams);
     corten_core::set_pinned_allocator(pinned_storage);
     fallback::register();
     generated::register()

@@ -3,12 +3,13 @@
 use crate::caches::{DeviceCache, PinnedCache};
 use crate::caching::{AllocConfig, CachingAllocator, PinnedAllocator, StreamId};
 use crate::device::{MOST_DEVICES, bound, current_device};
-use crate::driver::{DeviceAddress, driver, error};
+use crate::driver::{DeviceAddress, RelaxedCapture, driver, error};
 use crate::driver_memory::DriverMemory;
+use crate::host_memory::is_registered;
 use crate::stream::Stream;
 use corten_core::{Allocator, DataPtr, Device, Result, Storage, config, ensure};
 use std::ffi::c_void;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The allocator of CUDA devices.
 pub(crate) struct CudaAllocator;
@@ -58,6 +59,44 @@ unsafe fn give_back(context: *mut c_void) {
     }
 }
 
+/// Whether freed blocks are kept; `None` until it is asked.
+static CACHING: Mutex<Option<bool>> = Mutex::new(None);
+
+fn caching() -> MutexGuard<'static, Option<bool>> {
+    CACHING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether freed blocks are kept for later ones: unless `PYTORCH_NO_CUDA_MEMORY_CACHING` is set or
+/// [`set_caching`] says otherwise.
+pub fn is_caching() -> bool {
+    *caching().get_or_insert_with(|| config::var("PYTORCH_NO_CUDA_MEMORY_CACHING").is_none())
+}
+
+/// Whether freed blocks of later tensors are kept, or else given to the driver at once.
+pub fn set_caching(kept: bool) {
+    *caching() = Some(kept);
+}
+
+unsafe fn give_to_driver(context: *mut c_void) {
+    let (address, device) = (context.addr() & !DEVICE_BITS, context.addr() & DEVICE_BITS);
+    if let (Ok(_), Ok(driver)) = (bound(device as i8), driver()) {
+        // SAFETY: the address came from `uncached`; the driver waits for the device.
+        unsafe { (driver.cuMemFree_v2)(address as DeviceAddress) };
+    }
+}
+
+/// Memory that comes from the driver and goes back to it.
+fn uncached(nbytes: usize, index: i8) -> Result<DataPtr> {
+    let driver = driver()?;
+    let _relaxed = RelaxedCapture::new(driver);
+    let mut address = 0;
+    // SAFETY: the driver writes one address.
+    error::check(driver, unsafe { (driver.cuMemAlloc_v2)(&mut address, nbytes) })?;
+    let context = (address as usize | index as usize) as *mut c_void;
+    // SAFETY: the deleter takes such contexts, once, from any thread.
+    Ok(unsafe { DataPtr::new(address as *mut u8, context, give_to_driver, Device::cuda(index)) })
+}
+
 // SAFETY: `allocate_on` returns memory of the size asked for, which stays until the deleter has run and the
 // streams that use it have got there.
 unsafe impl Allocator for CudaAllocator {
@@ -71,6 +110,9 @@ unsafe impl Allocator for CudaAllocator {
         bound(index)?;
         if nbytes == 0 {
             return Ok(DataPtr::null(device));
+        }
+        if !is_caching() {
+            return uncached(nbytes, index);
         }
         let stream = StreamId(Stream::current(index).raw() as u64);
         let address = device_memory()?.malloc(index as usize, nbytes as u64, stream)?;
@@ -111,19 +153,24 @@ pub fn pinned_storage(nbytes: usize) -> Result<Storage> {
     Ok(Storage::from_data_ptr(data, nbytes))
 }
 
-/// Whether an address lies in memory that [`pinned_storage`] has given out.
+/// Whether an address lies in pinned host memory: of [`pinned_storage`], registered, or of another library.
 pub fn is_pinned(address: *const u8) -> bool {
-    crate::is_initialized()
-        && pinned_memory().is_ok_and(|cache| cache.0.block_of(address as u64).is_some())
+    if !crate::is_initialized() || crate::is_in_bad_fork() || address.is_null() {
+        return false;
+    }
+    pinned_memory().is_ok_and(|cache| cache.0.block_of(address as u64).is_some())
+        || is_registered(address)
 }
 
 /// Keeps pinned memory from being reused until a stream has done what it has been given until now. Whether
 /// the memory is pinned at all.
 pub(crate) fn use_pinned(address: *const u8, stream: Stream) -> bool {
-    let id = StreamId(stream.raw() as u64);
-    is_pinned(address)
-        && pinned_memory()
-            .is_ok_and(|cache| cache.0.record_stream(address as u64, stream.device() as usize, id))
+    if !crate::is_initialized() || address.is_null() {
+        return false;
+    }
+    let (device, id) = (stream.device() as usize, StreamId(stream.raw() as u64));
+    pinned_memory().is_ok_and(|cache| cache.0.record_stream(address as u64, device, id))
+        || is_registered(address)
 }
 
 /// Keeps the memory of a tensor from being reused until a stream has done what it has been given when the
@@ -138,11 +185,13 @@ pub fn record_stream(tensor: &corten_ops::Tensor, stream: Stream) -> Result<()> 
         "record_stream: the tensor is not on a CUDA device"
     );
     let data = tensor.storage()?.data_ptr();
-    if data.is_null() {
-        return Ok(());
+    let (device, id) = (tensor.device().index as usize, StreamId(stream.raw() as u64));
+    let cache = device_memory()?;
+    // As in PyTorch, memory of others is left alone.
+    match cache.0.is_block(device, data as u64)? {
+        true => cache.record_stream(device, data as u64, id),
+        false => Ok(()),
     }
-    let device = tensor.device().index as usize;
-    device_memory()?.record_stream(device, data as u64, StreamId(stream.raw() as u64))
 }
 
 /// Copies between blocks of one device, in order with the stream's work.

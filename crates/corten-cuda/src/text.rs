@@ -57,6 +57,9 @@ pub(crate) const UNFOLD: &str = include_str!("../kernels/unfold.cuh");
 /// Distances between rows.
 pub(crate) const DISTANCE: &str = include_str!("../kernels/distance.cuh");
 
+/// Waiting.
+pub(crate) const SLEEP: &str = include_str!("../kernels/sleep.cuh");
+
 /// The type in which elements of a dtype lie in memory.
 pub(crate) fn storage_type(dtype: DType) -> &'static str {
     match dtype {

@@ -167,8 +167,11 @@ def synchronize(device=None):
 
 
 def ipc_collect():
-    """Frees memory that other processes gave back. None is shared by this build."""
+    """Frees memory whose receivers in other processes have given it back."""
     _lazy_init()
+    from corten.multiprocessing import _cuda_ipc
+
+    _cuda_ipc.collect()
 
 
 class cudaStatus:
@@ -215,13 +218,10 @@ current_solver_handle = _no_handle("cuSOLVER")
 current_solver_handle.__doc__ = "The handle of cuSOLVER, which this build does not use."
 
 _SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
-_sync_debug_mode = 0
 
 
 def set_sync_debug_mode(debug_mode):
-    """What calls that wait for a GPU should do: ``default``, ``warn`` or ``error``, or 0 to 2. Only the
-    default is implemented."""
-    global _sync_debug_mode
+    """What calls that wait for a stream do: ``"default"``, ``"warn"`` or ``"error"``, or 0 to 2."""
     _lazy_init()
     if isinstance(debug_mode, str):
         if debug_mode not in _SYNC_MODES:
@@ -231,21 +231,48 @@ def set_sync_debug_mode(debug_mode):
         debug_mode = _SYNC_MODES[debug_mode]
     if debug_mode not in (0, 1, 2):
         raise RuntimeError("invalid value of debug_mode, expected 0, 1 or 2")
-    if debug_mode:
-        raise NotImplementedError("calls that wait for a GPU are not reported by this build")
-    _sync_debug_mode = debug_mode
+    _C._cuda_setSyncDebugMode(debug_mode)
 
 
 def get_sync_debug_mode():
-    """What calls that wait for a GPU do."""
+    """What calls that wait for a stream do."""
     _lazy_init()
-    return _sync_debug_mode
+    return _C._cuda_getSyncDebugMode()
 
 
 def _sleep(cycles):
-    """Keeps the current stream busy."""
+    """Keeps the current stream busy for a number of the GPU's clock cycles."""
     _lazy_init()
-    raise NotImplementedError("_sleep has no kernel in this build")
+    _C._cuda_sleep(cycles)
+
+
+def mapped(tensor, device=None):
+    """A tensor of a GPU over the memory of a pinned tensor of the host: nothing is copied, and what one of them
+    writes the other one reads once the stream has been waited for. PyTorch has no such function.
+
+    Each access of a kernel goes over the bus, so that this pays for data that is read once.
+
+    Args:
+        tensor: A tensor in pinned memory, or in memory that ``cudart().cudaHostRegister`` has pinned.
+        device: The GPU; the current one if it is ``None``.
+    """
+    _lazy_init()
+    return _C._cuda_mapped(tensor, _get_device_index(device, optional=True))
+
+
+def mapped_empty(*size, dtype=None, device=None):
+    """A new tensor in pinned memory and the :func:`mapped` tensor of a GPU over the same memory.
+
+    Args:
+        size: The sizes, one by one or as a sequence.
+        dtype: The dtype; the default one if it is ``None``.
+        device: The GPU; the current one if it is ``None``.
+    """
+    import corten
+
+    _lazy_init()
+    host = corten.empty(*size, dtype=dtype, device="cpu", pin_memory=True)
+    return host, mapped(host, device)
 
 
 def _get_device(device):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 
 import corten
 from corten import _C
@@ -15,25 +16,32 @@ class CUDAGraph:
     """Recorded work of a GPU.
 
     A replay reads and writes the tensors of the record: inputs are copied into them before, results read from
-    them after. Random numbers cannot be drawn in a record.
+    them after. Each replay draws other random numbers, as if its operators ran one by one.
+
+    Args:
+        keep_graph: Whether the record stays after the capture, so that :meth:`raw_cuda_graph` gives it;
+            :meth:`instantiate`, or the first replay, then makes it ready to be launched.
     """
 
     def __init__(self, keep_graph=False):
         _lazy_init()
-        if keep_graph:
-            raise NotImplementedError("CUDAGraph: keep_graph=True is not supported")
-        self._native = _C._CudaGraph()
+        self._native = _C._CudaGraph(keep_graph)
 
     def capture_begin(self, pool=None, capture_error_mode="global"):
         """Records what the current stream is given from now on, instead of doing it."""
-        self._native.capture_begin(pool, capture_error_mode)
+        self._native.capture_begin(_pool_id(pool), capture_error_mode)
 
     def capture_end(self):
         """Ends the record."""
         self._native.capture_end()
 
     def instantiate(self):
-        """Makes the record ready to be launched; :meth:`capture_end` has done so."""
+        """Makes a record that is kept ready to be launched, again if it was changed."""
+        self._native.instantiate()
+
+    def register_generator_state(self, generator):
+        """Lets operators of the record draw from a generator; the GPU's own one needs no mention."""
+        self._native.register_generator_state(generator)
 
     def replay(self):
         """Does the recorded work once more, in the current stream."""
@@ -49,10 +57,26 @@ class CUDAGraph:
 
     def enable_debug_mode(self):
         """Keeps what :meth:`debug_dump` writes."""
+        self._native.enable_debug_mode()
 
     def debug_dump(self, debug_path):
-        """Writes the record as a picture."""
-        raise NotImplementedError("CUDAGraph.debug_dump is not supported")
+        """Writes the record to a file in the language of Graphviz. A record that is kept for that alone is given
+        up."""
+        if not self._native.debug_dump(str(debug_path)):
+            warnings.warn("CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()", stacklevel=2)
+
+    def raw_cuda_graph(self):
+        """The address of the record, a ``cudaGraph_t``."""
+        return self._native.raw_cuda_graph()
+
+    def raw_cuda_graph_exec(self):
+        """The address of what is launched, a ``cudaGraphExec_t``."""
+        return self._native.raw_cuda_graph_exec()
+
+
+def _pool_id(pool):
+    """The name of a pool, which a :class:`MemPool` has."""
+    return pool.id if isinstance(pool, corten.cuda.MemPool) else pool
 
 
 class graph:

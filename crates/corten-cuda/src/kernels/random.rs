@@ -8,9 +8,8 @@
 //! exponential.
 
 use crate::device::gpu;
-use crate::driver_memory::is_capturing;
 use crate::failure;
-use crate::generator::default_generator;
+use crate::generator::reserve;
 use crate::kernel::{Argument, Template, parameters};
 use crate::launch::{Shape, THREADS};
 use crate::operands::{Operands, contiguous, empty, on_meta};
@@ -18,7 +17,6 @@ use crate::pointwise::geometry_words;
 use crate::stream::Stream;
 use crate::strided_loop::{StridedLoop, byte_strides};
 use crate::text;
-use corten_core::generator::PhiloxState;
 use corten_core::{Access, DType, Dims, Generator, Result, bail, ensure, not_implemented_for};
 use corten_ops::{Tensor, derived, op};
 
@@ -60,19 +58,6 @@ fn policy(device: i8, numel: u64, unroll: u64) -> Result<(u32, u64)> {
     let blocks = numel.div_ceil(u64::from(THREADS)).clamp(1, most);
     let steps = (numel - 1) / (u64::from(THREADS) * blocks * unroll) + 1;
     Ok((blocks as u32, steps * 4))
-}
-
-/// The part of a generator's stream for a launch whose threads draw up to `count` numbers each.
-fn reserve(device: i8, generator: Option<&Generator>, count: u64) -> Result<PhiloxState> {
-    ensure!(
-        !is_capturing(device),
-        Runtime,
-        "a CUDA graph cannot draw random numbers: every replay would draw the same"
-    );
-    match generator {
-        Some(generator) => generator.advance_philox(count),
-        None => default_generator(device)?.advance_philox(count),
-    }
 }
 
 /// A tensor in the order of its memory, slowest dimension first.

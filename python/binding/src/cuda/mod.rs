@@ -6,7 +6,9 @@
 mod devices;
 mod events;
 pub(crate) mod exchange;
+mod foreign;
 mod graphs;
+mod history;
 mod libraries;
 pub(crate) mod memory;
 mod streams;
@@ -20,6 +22,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(streams::functions());
     rows.extend(memory::functions());
     rows.extend(graphs::functions());
+    rows.extend(foreign::functions());
     rows
 }
 
