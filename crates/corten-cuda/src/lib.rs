@@ -50,7 +50,7 @@ pub use device::{
     device_properties, driver_version, has_primary_context, initialize, is_in_bad_fork,
     is_initialized, mem_get_info, set_device, synchronize,
 };
-pub use driver::{set_library_directories, set_library_search};
+pub use driver::{is_driver_started, set_library_directories, set_library_search};
 pub use event::Event;
 pub use generator::{default_generator, manual_seed_all, new_generator};
 pub use graph::{CaptureMode, Graph, new_pool};

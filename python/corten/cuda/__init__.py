@@ -34,8 +34,17 @@ def is_available():
 
 
 def device_count():
-    """How many GPUs can be used; ``CUDA_VISIBLE_DEVICES`` limits them. Makes no context."""
-    return _C._cuda_getDeviceCount() if _is_compiled() else 0
+    """How many GPUs can be used; ``CUDA_VISIBLE_DEVICES`` limits them. Makes no context, and where NVIDIA's
+    management library is, the variable may still be changed until a GPU is used."""
+    if not _is_compiled():
+        return 0
+    if not _C._cuda_isStarted():
+        from corten.cuda import _visible
+
+        found = _visible.count()
+        if found is not None:
+            return found
+    return _C._cuda_getDeviceCount()
 
 
 def is_bf16_supported(including_emulation=True):
@@ -302,19 +311,10 @@ def _primary_context_devices():
 
 
 def _parse_visible_devices():
-    """The indices that ``CUDA_VISIBLE_DEVICES`` names, up to the first one that is none."""
-    value = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if value is None:
-        return list(range(64))
-    found = []
-    for part in value.split(","):
-        part = part.strip()
-        if not part.isdigit():
-            return value.split(",") if part.startswith(("GPU-", "MIG-")) else found
-        if int(part) in found:
-            return []
-        found.append(int(part))
-    return found
+    """What ``CUDA_VISIBLE_DEVICES`` names, indices or identities, up to the first that is neither."""
+    from corten.cuda import _visible
+
+    return _visible.parse(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 _made_generators = ()
@@ -330,7 +330,7 @@ def _generators():
 
 from corten.cuda import amp, nvtx, profiler, random, tunable  # noqa: E402, F401
 from corten.cuda.graphs import (  # noqa: E402, F401
-    CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables,
+    CUDAGraph, export_dot, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables,
 )
 from corten.cuda.memory import *  # noqa: E402, F403
 from corten.cuda.random import *  # noqa: E402, F403
@@ -345,6 +345,8 @@ def __getattr__(name):
         return _generators() if is_initialized() else ()
     if name == "_initialized":
         return is_initialized()
+    if name in ("AcceleratorError", "OutOfMemoryError"):
+        return getattr(_C, name)
     # Classes of tensors and storages on GPUs.
     if name.endswith(("Tensor", "Storage")):
         from corten import _legacy
@@ -354,3 +356,13 @@ def __getattr__(name):
             globals()[name] = made
             return made
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+#: Names that are made when they are asked for.
+_LAZY = ("default_generators", "AcceleratorError", "OutOfMemoryError")
+
+
+def __dir__():
+    kinds = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
+    classes = [kind + end for kind in kinds for end in ("Storage", "Tensor")]
+    return sorted({*globals(), *_LAZY, *classes, "ComplexDoubleStorage", "ComplexFloatStorage"})

@@ -63,6 +63,24 @@ def _call(name, handle, *arguments):
     _check(library, function(handle, *arguments))
 
 
+def device_count():
+    """How many GPUs there are, whatever ``CUDA_VISIBLE_DEVICES`` says."""
+    library, found = _library(), ctypes.c_uint()
+    _check(library, library.nvmlDeviceGetCount_v2(ctypes.byref(found)))
+    return found.value
+
+
+def identities():
+    """The identities of all GPUs, as ``GPU-...``."""
+    library, names = _library(), []
+    for index in range(device_count()):
+        handle, text = ctypes.c_void_p(), ctypes.create_string_buffer(96)
+        _check(library, library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)))
+        _check(library, library.nvmlDeviceGetUUID(handle, text, 96))
+        names.append(text.value.decode("ascii"))
+    return names
+
+
 def device(uuid):
     """The handle of a GPU by its identity: the library does not see CUDA_VISIBLE_DEVICES."""
     library, handle = _library(), ctypes.c_void_p()

@@ -148,13 +148,19 @@ impl AccessDescription {
     }
 }
 
+static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
+
+/// Whether the driver was asked for: from then on it does not look at `CUDA_VISIBLE_DEVICES` any more.
+pub fn is_driver_started() -> bool {
+    DRIVER.get().is_some()
+}
+
 /// The driver, opened and initialised at the first call.
 ///
 /// # Errors
 /// `Runtime` in PyTorch's words where there is no driver, or where it cannot be used; the reason is kept
 /// and given again.
 pub(crate) fn driver() -> Result<&'static Driver> {
-    static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
     let started = DRIVER.get_or_init(|| start().map_err(|error| error.message().to_owned()));
     started.as_ref().map_err(|message| err!(Runtime, "{message}"))
 }
