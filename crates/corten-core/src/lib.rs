@@ -6,6 +6,7 @@ pub mod config;
 mod data_ptr;
 mod determinism;
 mod device;
+mod device_streams;
 mod dtype;
 mod error;
 mod fast_paths;
@@ -36,6 +37,7 @@ pub use determinism::{
     use_deterministic_algorithms,
 };
 pub use device::{Device, DeviceType};
+pub use device_streams::{DeviceStream, DeviceStreams, device_streams, set_device_streams};
 pub use dtype::{
     Complex, DType, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, FloatLimits,
     ResultTypeState, bf16, can_cast, cast, default_complex_dtype, default_dtype, f16,

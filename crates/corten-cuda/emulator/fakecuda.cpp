@@ -165,8 +165,9 @@ static int copy(char *to, const char *from, size_t bytes, void *stream) {
 }
 #define COPY(name, needs) \
   CALL(name, (char *to, char *from, size_t bytes, void *stream), REQUIRE(!bytes || (needs), 1) return copy(to, from, bytes, stream);)
-COPY(cuMemcpyHtoDAsync_v2, d.memory.area(to)) COPY(cuMemcpyDtoHAsync_v2, d.memory.area(from))
-COPY(cuMemcpyDtoDAsync_v2, d.memory.area(to) && d.memory.area(from)) COPY(cuMemcpyAsync, true)
+static bool addressable(char *p) { return d.memory.area(p) || d.memory.is_pinned(p); }  // by a device
+COPY(cuMemcpyHtoDAsync_v2, addressable(to)) COPY(cuMemcpyDtoHAsync_v2, addressable(from))
+COPY(cuMemcpyDtoDAsync_v2, addressable(to) && addressable(from)) COPY(cuMemcpyAsync, true)
 CALL(cuMemcpyPeerAsync, (char *to, Device *, char *from, Device *, size_t bytes, void *stream), return copy(to, from, bytes, stream);)
 #define MEMSET(name, T)                                                                                       \
   CALL(name, (T *to, T value, size_t n, void *stream), STREAM(s, stream)                                      \
@@ -335,6 +336,16 @@ CALL(cuGraphLaunch, (void *executable, void *stream), REQUIRE(d.graphs.count(exe
   });)
 CALL_ANYWHERE(cuGraphDestroy, (void *graph), REQUIRE(d.graphs.erase(graph), 400))
 CALL_ANYWHERE(cuGraphExecDestroy, (char *executable), REQUIRE(d.graphs.erase(executable), 400) delete executable;)
+CALL_ANYWHERE(cuGraphDebugDotPrint, (Graph *graph, const char *path, unsigned), REQUIRE(d.graphs.count(graph), 400)
+  FILE *file = fopen(path, "w");
+  REQUIRE(file, 304)
+  fprintf(file, "digraph dot {\n");
+  for (size_t i = 0; i < graph->size(); i++) {
+    fprintf(file, "  graph_node_%zu;\n", i);
+    for (size_t before : (*graph)[i].after) fprintf(file, "  graph_node_%zu -> graph_node_%zu;\n", before, i);
+  }
+  fprintf(file, "}\n");
+  fclose(file);)
 CALL_ANYWHERE(cuGraphGetNodes, (Graph *graph, Node **nodes, size_t *count), REQUIRE(d.graphs.count(graph), 400)
   for (size_t i = 0; nodes && i < std::min(*count, graph->size()); i++) nodes[i] = &(*graph)[i];
   *count = graph->size();)

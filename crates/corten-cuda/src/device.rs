@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, Handle, attribute, driver, error};
 use crate::failure;
-use corten_core::{Result, bail, ensure, err};
+use corten_core::{Result, bail, err};
 use std::cell::Cell;
 use std::ffi::c_char;
 use std::sync::OnceLock;
@@ -150,12 +150,11 @@ pub fn set_device(index: i8) -> Result<i8> {
 /// `Runtime` otherwise, and without a driver.
 pub(crate) fn check_exists(index: i8) -> Result<()> {
     let number = count()?;
-    ensure!(
-        usize::try_from(index).is_ok_and(|index| index < number),
-        Runtime,
-        "CUDA error: invalid device ordinal: device {index} was asked for, and there are {number}"
-    );
-    Ok(())
+    if usize::try_from(index).is_ok_and(|index| index < number) {
+        return Ok(());
+    }
+    let details = format!("Device {index} was asked for, and there are {number}\n");
+    Err(error::report(error::INVALID_DEVICE, "invalid device ordinal", &details))
 }
 
 /// The driver's number of a device.
@@ -227,7 +226,7 @@ pub(crate) fn gpu(index: i8) -> Result<&'static Gpu> {
         );
     }
     let Some(place) = usize::try_from(number).ok().and_then(|number| GPUS.get(number)) else {
-        bail!(Runtime, "CUDA error: invalid device ordinal: {number}");
+        return Err(error::report(error::INVALID_DEVICE, "invalid device ordinal", ""));
     };
     if let Some(gpu) = place.get() {
         return Ok(gpu);

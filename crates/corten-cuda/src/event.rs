@@ -124,12 +124,17 @@ impl Event {
     /// # Errors
     /// Those of the work.
     pub fn synchronize(&self) -> Result<()> {
+        self.wait()?;
+        self.made.map_or(Ok(()), |(device, _)| failure::check(device))
+    }
+
+    /// Waits, and leaves what kernels have found wrong to others.
+    pub(crate) fn wait(&self) -> Result<()> {
         let Some((device, handle)) = self.made else { return Ok(()) };
         bound(device)?;
         let driver = driver()?;
         // SAFETY: the event exists.
-        error::check(driver, unsafe { (driver.cuEventSynchronize)(handle) })?;
-        failure::check(device)
+        error::check(driver, unsafe { (driver.cuEventSynchronize)(handle) })
     }
 
     /// Milliseconds from this event to another one.

@@ -3,6 +3,7 @@
 use crate::compile::Function;
 use crate::device::bound;
 use crate::driver::{driver, error};
+use crate::driver_memory::is_capturing;
 use crate::stream::Stream;
 use corten_core::{Result, config, ensure};
 use std::ffi::c_void;
@@ -84,10 +85,11 @@ pub(crate) unsafe fn launch(
 /// Those of the work.
 #[inline]
 pub(crate) fn launched(stream: Stream) -> Result<()> {
-    if launches_block() { stream.synchronize() } else { Ok(()) }
+    if launches_block() && !is_capturing(stream.device()) { stream.wait() } else { Ok(()) }
 }
 
-fn launches_block() -> bool {
+/// Whether the host waits for each kernel: `CUDA_LAUNCH_BLOCKING=1`.
+pub(crate) fn launches_block() -> bool {
     static BLOCKING: OnceLock<bool> = OnceLock::new();
     *BLOCKING.get_or_init(|| config::flag("CUDA_LAUNCH_BLOCKING"))
 }

@@ -47,6 +47,7 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
 mod graph;
+mod host_memory;
 mod image;
 mod indexing;
 mod joint;
@@ -55,6 +56,7 @@ mod kernel;
 mod kernel_pack;
 pub mod kernels;
 mod launch;
+mod marks;
 mod memory;
 mod memory_api;
 mod operands;
@@ -62,8 +64,10 @@ mod pointwise;
 mod reduction;
 mod sampling;
 mod selection;
+mod sleep;
 mod sorting;
 mod stream;
+mod stream_order;
 mod strided_loop;
 mod text;
 mod unique_rows;
@@ -82,16 +86,23 @@ pub use device::{
     device_properties, driver_version, has_primary_context, initialize, is_in_bad_fork,
     is_initialized, mem_get_info, set_device, synchronize,
 };
-pub use driver::{set_library_directories, set_library_search};
+pub use driver::{is_driver_started, set_library_directories, set_library_search};
 pub use event::Event;
 pub use generator::{default_generator, manual_seed, manual_seed_all, new_generator};
 pub use graph::{CaptureMode, Graph, Graph as CudaGraph, new_pool};
-pub use memory::{device_memory, is_pinned, pinned_memory, pinned_storage, record_stream};
+pub use host_memory::{
+    close_ipc_memory, device_of_address, ipc_memory_handle, mapped, open_ipc_memory, profiler,
+    register_host, unregister_host,
+};
+pub use memory::{
+    device_memory, is_caching, is_pinned, pinned_memory, pinned_storage, record_stream, set_caching,
+};
 pub use memory_api::{
     empty_cache, is_available, is_tensor_pinned, max_memory_allocated, memory_allocated,
     memory_reserved, memory_stats, pin_memory, reset_peak_memory_stats,
 };
-pub use stream::{Stream, StreamGuard};
+pub use sleep::sleep;
+pub use stream::{Stream, StreamGuard, set_sync_debug_mode, sync_debug_mode};
 
 /// Registers the allocator of CUDA devices and their kernels. Nothing of CUDA is loaded.
 ///
@@ -101,6 +112,8 @@ pub fn init() -> Result<()> {
     static ALLOCATOR: memory::CudaAllocator = memory::CudaAllocator;
     set_allocator(DeviceType::Cuda, &ALLOCATOR, 0);
     corten_core::set_device_generators(default_generator);
+    corten_ops::profiler::set_device_marker(marks::mark);
+    corten_core::set_device_streams(&stream_order::CudaStreams);
     corten_core::set_pinned_allocator(pinned_storage);
     corten_ops::set_joint_launches(&joint::Lists);
     fallback::register();

@@ -141,6 +141,8 @@ pub(crate) const UPSAMPLE: &str = include_str!("../kernels/upsample.cuh");
 
 /// Values at the points of a grid.
 pub(crate) const GRID: &str = include_str!("../kernels/grid.cuh");
+/// Waiting.
+pub(crate) const SLEEP: &str = include_str!("../kernels/sleep.cuh");
 
 /// The type in which elements of a dtype lie in memory.
 pub(crate) fn storage_type(dtype: DType) -> &'static str {

@@ -14,6 +14,7 @@ mod table;
 pub(crate) use loader::Opened;
 pub use loader::{set_library_directories, set_library_search};
 pub(crate) use nvrtc_table::{Nvrtc, nvrtc, nvrtc_identity};
+pub use table::is_driver_started;
 pub(crate) use table::{
     AccessDescription, AllocationProperties, Driver, attribute, driver, version,
 };

@@ -1,6 +1,7 @@
 //! Dropout that keeps its mask, in one launch.
 
-use super::random::{policy, reserve};
+use super::random::policy;
+use crate::generator::reserve;
 use crate::kernel::{Argument, Template, parameters};
 use crate::launch::{Shape, THREADS};
 use crate::operands::{Operands, contiguous};

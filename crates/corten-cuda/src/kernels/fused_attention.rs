@@ -1,8 +1,8 @@
 //! Attention over tiles and its gradients.
 
 use crate::device::gpu;
+use crate::generator::reserve;
 use crate::kernel::{Argument, Template, parameters};
-use crate::kernels::random::reserve;
 use crate::launch::Shape;
 use crate::operands::{Operands, contiguous, empty};
 use crate::stream::Stream;

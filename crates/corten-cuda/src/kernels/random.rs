@@ -10,7 +10,7 @@
 use crate::device::gpu;
 use crate::driver_memory::is_capturing;
 use crate::failure;
-use crate::generator::default_generator;
+use crate::generator::reserve;
 use crate::kernel::{Argument, Template, parameters};
 use crate::launch::{Shape, THREADS};
 use crate::operands::{Operands, contiguous, empty, on_meta};
@@ -21,7 +21,6 @@ use crate::sampling::{
 use crate::stream::Stream;
 use crate::strided_loop::{StridedLoop, byte_strides};
 use crate::text;
-use corten_core::generator::PhiloxState;
 use corten_core::{
     Access, DType, Dims, Generator, Result, Scalar, bail, ensure, not_implemented_for,
 };
@@ -65,23 +64,6 @@ pub(crate) fn policy(device: i8, numel: u64, unroll: u64) -> Result<(u32, u64)> 
     let blocks = numel.div_ceil(u64::from(THREADS)).clamp(1, most);
     let steps = (numel - 1) / (u64::from(THREADS) * blocks * unroll) + 1;
     Ok((blocks as u32, steps * 4))
-}
-
-/// The part of a generator's stream for a launch whose threads draw up to `count` numbers each.
-pub(crate) fn reserve(
-    device: i8,
-    generator: Option<&Generator>,
-    count: u64,
-) -> Result<PhiloxState> {
-    ensure!(
-        !is_capturing(device),
-        Runtime,
-        "a CUDA graph cannot draw random numbers: every replay would draw the same"
-    );
-    match generator {
-        Some(generator) => generator.advance_philox(count),
-        None => default_generator(device)?.advance_philox(count),
-    }
 }
 
 /// A tensor in the order of its memory, slowest dimension first.
@@ -448,6 +430,10 @@ pub fn multinomial(
 
 /// Refuses weights that are no distribution.
 fn validate(weights: &Tensor) -> Result<()> {
+    if is_capturing(weights.device().index) {
+        // The host cannot look at what is computed later.
+        return Ok(());
+    }
     let fits = op::logical_and(&op::ge_scalar(weights, 0.into())?, &op::isfinite(weights)?)?;
     ensure!(
         op::item(&op::all(&fits)?)?.to_bool(),

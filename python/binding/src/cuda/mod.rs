@@ -7,7 +7,9 @@ mod cudnn;
 mod devices;
 mod events;
 pub(crate) mod exchange;
+mod foreign;
 mod graphs;
+mod history;
 mod libraries;
 pub(crate) mod memory;
 mod products;
@@ -24,6 +26,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(memory::functions());
     rows.extend(graphs::functions());
     rows.extend(products::functions());
+    rows.extend(foreign::functions());
     rows
 }
 
