@@ -1,6 +1,10 @@
 """Pooling on the device, compared with the CPU."""
 
+import os
+import subprocess
+import sys
 import unittest
+from pathlib import Path
 
 from cuda_under_test import CudaTest, torch, usable
 
@@ -90,6 +94,26 @@ class Pool(CudaTest):
         self.check(lambda x: F.max_pool2d(x, 2), self.image(0, 3, 4, 4))
         with self.assertRaisesRegex(RuntimeError, "too small"):
             F.avg_pool2d(self.image(1, 1, 2, 2).to("cuda"), 3)
+
+
+    def test_kernels_of_families_that_macros_define_are_found(self):
+        program = """if True:
+            import warnings
+            import corten as torch
+            warnings.simplefilter("error")
+            F = torch.nn.functional
+            x = torch.randn(1, 2, 6, 6).to("cuda").requires_grad_()
+            grid = torch.zeros(1, 3, 3, 2).to("cuda")
+            for f in (lambda: F.max_pool2d(x, 2), lambda: F.avg_pool2d(x, 2), lambda: F.adaptive_max_pool2d(x, 2),
+                      lambda: F.adaptive_avg_pool2d(x, 2), lambda: F.fractional_max_pool2d(x, 2, 2),
+                      lambda: F.interpolate(x, (7, 7), mode="bicubic"), lambda: F.interpolate(x, (7, 7)),
+                      lambda: F.grid_sample(x, grid, align_corners=False)):
+                f().sum().backward()
+        """
+        environment = {**os.environ, "CORTEN_CUDA_FALLBACK_WARNING": "1", "CORTEN_QUIET": "1",
+                       "PYTHONPATH": str(Path(torch.__file__).parent.parent)}
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 @usable

@@ -6,8 +6,8 @@ namespace ct {
 
 enum Interpolation { NEAREST = 0, EXACT = 1, LINEAR = 2, CUBIC = 3, ANTIALIAS_LINEAR = 4, ANTIALIAS_CUBIC = 5, ANTIALIAS_LANCZOS = 6 };
 
-/// One dimension: elements of the source, results, and the distance of results in the source.
-struct Axis { i64 source, count; double step; u32 align; };
+/// One dimension: elements of the source, results, the distance of results in the source, and its inverse.
+struct Axis { i64 source, count; double step, inverse; u32 align; };
 
 /// Keys' cubic with slope `a` at 1.
 template <class C> CT_FN C keys(C x, C a) {
@@ -112,8 +112,8 @@ CT_FN void results_around(
     first = 0, end = axis.count;
     if (!(axis.step > 0)) return;
     double own = axis.align ? 0 : shift, rounding = 1e-6 * ((double)position + above + 1);
-    double low = ((double)position - below + own - rounding) / axis.step - own - 1;
-    double high = ((double)position + above + own + rounding) / axis.step - own + 2;
+    double low = ((double)position - below + own - rounding) * axis.inverse - own - 1;
+    double high = ((double)position + above + own + rounding) * axis.inverse - own + 2;
     if (position > 0 && low > 0) first = low < (double)axis.count ? (i64)low : axis.count;
     if (position + 1 < axis.source && high < (double)axis.count) end = high < 0 ? 0 : (i64)high;
 }

@@ -52,7 +52,15 @@ struct Axis {
     source: i64,
     count: i64,
     step: f64,
+    inverse: f64,
     align: u32,
+}
+
+impl Axis {
+    /// Results at the elements of the source.
+    fn same(size: i64) -> Self {
+        Self { source: size, count: size, step: 1.0, inverse: 1.0, align: 1 }
+    }
 }
 
 /// `Pass` of `upsample.cuh`.
@@ -77,7 +85,7 @@ impl Plan<'_> {
     /// A dimension; the distance of results is rounded where positions follow from single precision.
     fn axis(&self, number: usize, source: i64, count: i64, dtype: DType) -> Axis {
         if self.mode == Mode::Linear && source == count {
-            return Axis { source, count, step: 1.0, align: 1 };
+            return Axis::same(source);
         }
         let step = match self.align {
             true if count > 1 => (source - 1) as f64 / (count - 1) as f64,
@@ -89,7 +97,7 @@ impl Plan<'_> {
         };
         let double = dtype == DType::Float64 && !self.mode.is_nearest();
         let step = if double { step } else { f64::from(step as f32) };
-        Axis { source, count, step, align: u32::from(self.align) }
+        Axis { source, count, step, inverse: step.recip(), align: u32::from(self.align) }
     }
 
     fn check(&self, dtype: DType, name: &'static str) -> Result<()> {
@@ -145,8 +153,7 @@ impl Planes {
 /// All dimensions at once: a thread per position of the result and some planes.
 fn direct(input: &Tensor, out: &Tensor, axes: &[Axis], plan: &Plan<'_>) -> Result<()> {
     let (rank, dtype) = (axes.len(), input.dtype());
-    let unit = Axis { source: 1, count: 1, step: 1.0, align: 1 };
-    let mut all = [unit; 3];
+    let mut all = [Axis::same(1); 3];
     all[3 - rank..].copy_from_slice(axes);
     let [mut to, mut from] = [out, input].map(|tensor| Image::of(tensor, rank));
     let index = index_type(&[to, from], &[]);
