@@ -11,7 +11,7 @@ packaged = rm -rf target/$(1)/python && mkdir -p target/$(1)/python && cp -r pyt
 	rm -f target/$(1)/python/corten/_C.abi3.so && \
 	cp target/$(or $(2),$(1))/lib_C.so target/$(1)/python/corten/_C.abi3.so
 
-.PHONY: demo test test-full test-rust test-loom test-python test-general test-cuda test-cuda-sim bench-cuda FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: demo test test-full test-rust test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -53,6 +53,13 @@ test-cuda-sim: $(VENV)/numpy $(VENV)/nvrtc
 	$(call packaged,debug)
 	PYTHONPATH=target/debug/python $(PY) tests/run.py $(notdir $(wildcard tests/cuda/test_*.py))
 	$(PY) tests/cuda/compile_all.py
+
+## Packs of compiled kernels in target/kernels, one for each generation of devices: for machines that have no NVRTC,
+## which find them through CORTEN_KERNEL_PACK, or in the folder kernels beside the extension module.
+kernel-pack: $(VENV)/numpy $(VENV)/nvrtc
+	cargo build --package corten-python
+	$(call packaged,debug)
+	PYTHONPATH=target/debug/python $(PY) tests/cuda/kernel_pack.py target/kernels
 
 # What a machine with a GPU needs, which has no Rust: the package in target/gpu/python.
 target/gpu/python: FORCE

@@ -1,119 +1,43 @@
 """Times the package on the machine's GPU beside PyTorch, where that is installed: ratios of medians from one run.
 
-    python benches/cuda.py PACKAGE [SECONDS]
+    python benches/cuda.py PACKAGE [SECONDS] [WORDS]
 
-A ratio above 1 says that Corten takes less time. Both libraries run in turn, in one process each. The last line is
-the summary; a row that fails says why, and the next one runs.
+A ratio above 1 says that Corten takes less time. Rows that move much memory are also compared with the bandwidth of the
+copy that the same run measured. Both libraries run in turn, in one process each; a row that fails or hangs says so, and
+the next one runs. WORDS, with commas between, choose the rows whose names contain one. The last line is the summary.
 """
 
 import json
 import os
+import select
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-ROWS = ["copy 1e8", "add 1e8", "gelu 1e8", "sum 1e8", "softmax 8192x8192", "chain of 50 small", "matmul 4096 f32",
-        "matmul 4096 bf16", "pinned copy 256MB", "pageable copy 256MB", "mlp step", "gpt step"]
+from cuda_rows import ROWS
+
+# Seconds that a library may take for a row.
+PATIENCE = 25
 
 
-def gpt(torch, device):
-    nn = torch.nn
-
-    class Block(nn.Module):
-        def __init__(self, width, heads):
-            super().__init__()
-            self.first, self.second, self.heads = nn.LayerNorm(width), nn.LayerNorm(width), heads
-            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-        def forward(self, x):
-            batch, length, width = x.shape
-            q, k, v = self.qkv(self.first(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-            y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
-            return x + self.down(nn.functional.gelu(self.up(self.second(x))))
-
-    class Gpt(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embedding, self.head = nn.Embedding(1000, 256), nn.Linear(256, 1000)
-            self.blocks = nn.Sequential(*[Block(256, 8) for _ in range(4)])
-
-        def forward(self, x):
-            return self.head(self.blocks(self.embedding(x)))
-
-    model, text = Gpt().to(device), torch.randint(0, 1000, (8, 128), device=device)
-    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
-
-    def step():
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(text).view(-1, 1000), text.view(-1)).backward()
-        optimizer.step()
-
-    return step
-
-
-def mlp(torch, device):
-    nn = torch.nn
-    model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
-    x, y = torch.randn(256, 512, device=device), torch.randint(0, 10, (256,), device=device)
-
-    def step():
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(x), y).backward()
-        optimizer.step()
-
-    return step
-
-
-def work(torch, row):
-    """What a row does once."""
-    device, size = "cuda", 100_000_000
-    if row in ("copy 1e8", "add 1e8", "gelu 1e8", "sum 1e8"):
-        x = torch.rand(size, device=device)
-        y = torch.empty_like(x)
-        return {"copy": lambda: y.copy_(x), "add": lambda: torch.add(x, x, out=y),
-                "gelu": lambda: torch.nn.functional.gelu(x), "sum": lambda: x.sum()}[row.split()[0]]
-    if row.startswith("softmax"):
-        x = torch.rand(8192, 8192, device=device)
-        return lambda: torch.softmax(x, 1)
-    if row.startswith("chain"):
-        x = torch.rand(1, device=device)
-
-        def chain():
-            y = x
-            for _ in range(50):
-                y = y * 1.5
-            return y
-
-        return chain
-    if row.startswith("matmul"):
-        x = torch.rand(4096, 4096, device=device, dtype=torch.bfloat16 if "bf16" in row else torch.float32)
-        return lambda: x @ x
-    if row.startswith(("pinned", "pageable")):
-        x = torch.rand(64_000_000)
-        x = x.pin_memory() if row.startswith("pinned") else x
-        y = torch.empty(64_000_000, device=device)
-        return lambda: y.copy_(x, non_blocking=True)
-    return {"mlp step": mlp, "gpt step": gpt}[row](torch, device)
-
-
-def measure(torch, row):
-    """Milliseconds of a call, the median of several."""
-    function = work(torch, row)
-    for _ in range(3):
-        function()
+def measure(torch, name):
+    """Milliseconds of a call: the median of five samples of some 40 ms."""
+    function = ROWS[name][0](torch)
+    function()
     torch.cuda.synchronize()
+    begun = time.perf_counter()
+    function()
+    torch.cuda.synchronize()
+    calls = int(min(max(0.04 / max(time.perf_counter() - begun, 1e-6), 1), 2000))
     times = []
-    for _ in range(7):
+    for _ in range(5 if calls > 1 else 2):
         begun = time.perf_counter()
-        for _ in range(5):
+        for _ in range(calls):
             function()
         torch.cuda.synchronize()
-        times.append((time.perf_counter() - begun) / 5 * 1e3)
+        times.append((time.perf_counter() - begun) / calls * 1e3)
     return statistics.median(times)
 
 
@@ -126,43 +50,95 @@ def serve(name):
         except Exception as error:  # noqa: BLE001
             answer = f"{type(error).__name__}: {error}"[:300]
         print(json.dumps(answer), flush=True)
+        torch.cuda.empty_cache()
 
 
-def start(name, package):
-    environment = dict(os.environ, CORTEN_QUIET="1")
-    if name == "corten":
-        environment["PYTHONPATH"] = str(package)
-    return subprocess.Popen([sys.executable, __file__, "--serve", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            text=True, env=environment)
+class Library:
+    """A process with one of the libraries, started again after a row that it did not survive."""
+
+    def __init__(self, name, package):
+        self.name, self.process, self.absent = name, None, None
+        self.environment = dict(os.environ, CORTEN_QUIET="1")
+        if name == "corten":
+            self.environment["PYTHONPATH"] = str(package)
+        check = f"import {name} as t; assert t.cuda.is_available(), 'no usable GPU'; print(t.__version__, t.cuda.get_device_name())"
+        done = subprocess.run([sys.executable, "-c", check], env=self.environment, capture_output=True, text=True)
+        self.title = f"{name} {done.stdout.strip()}"
+        if done.returncode:
+            self.absent = (done.stderr.strip().splitlines() or ["it ended"])[-1]
+
+    def ask(self, row):
+        if self.process is None:
+            self.process = subprocess.Popen([sys.executable, __file__, "--serve", self.name], stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE, text=True, env=self.environment)
+        try:
+            self.process.stdin.write(row + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return self.stop("the process ended")
+        if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
+            return self.stop(f"no answer within {PATIENCE} s")
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else self.stop("the process ended")
+
+    def stop(self, why=""):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+        return why
 
 
-def ask(process, row):
-    process.stdin.write(row + "\n")
-    process.stdin.flush()
-    line = process.stdout.readline()
-    return json.loads(line) if line else "the process ended"
+def describe(row, ours, theirs, copy):
+    """A line of the table, and the ratio where both have a time."""
+    _, traffic, flops = ROWS[row]
+    if not isinstance(ours, float):
+        return f"{row:45} Corten: {ours}", None
+    text = f"{row:45} {ours:10.4f} ms"
+    if traffic and "256 MB" not in row and copy:
+        text += f"  {100 * traffic / ours / copy:4.0f} % of the copy"
+    if "256 MB" in row:
+        text += f"  {traffic / ours / 1e6:5.1f} GB/s"
+    if flops:
+        text += f"  {flops / ours / 1e9:6.1f} TFLOP/s"
+    if not isinstance(theirs, float):
+        return text + (f"  PyTorch: {theirs}" if theirs else ""), None
+    return f"{text}  PyTorch {theirs:10.4f} ms  ratio {theirs / ours:5.2f}", theirs / ours
 
 
 def main():
-    package, seconds = Path(sys.argv[1]).resolve(), float(sys.argv[2] if len(sys.argv) > 2 else 180)
-    begun, ratios = time.monotonic(), []
-    ours = start("corten", package)
-    theirs = start("torch", package)
-    for row in ROWS:
+    package, seconds = Path(sys.argv[1]).resolve(), float(sys.argv[2] if len(sys.argv) > 2 else 210)
+    words = sys.argv[3].split(",") if len(sys.argv) > 3 else [""]
+    begun, ratios, measured, copy = time.monotonic(), {}, 0, 0.0
+    ours, theirs = Library("corten", package), Library("torch", package)
+    print(f"{ours.title} beside {theirs.title if theirs.absent is None else f'nothing: {theirs.absent}'}", flush=True)
+    if ours.absent:
+        print(f"bench-cuda did not run: {ours.absent}")
+        return 1
+    rows = [row for row in ROWS if any(word in row for word in words)]
+    for row in rows:
         if time.monotonic() - begun > seconds:
-            print(f"{row}: no time was left")
+            print(f"{row:45} no time was left")
             continue
-        first, second = ask(ours, row), ask(theirs, row)
-        if isinstance(first, float) and isinstance(second, float):
-            ratios.append(second / first)
-            print(f"{row}: {first:.3f} ms, PyTorch {second:.3f} ms, ratio {second / first:.2f}", flush=True)
-        else:
-            print(f"{row}: Corten {first}, PyTorch {second}", flush=True)
-    for process in (ours, theirs):
-        process.kill()
-    mean = statistics.geometric_mean(ratios) if ratios else float("nan")
-    print(f"bench-cuda: {len(ratios)} of {len(ROWS)} rows, geometric mean {mean:.2f}, {time.monotonic() - begun:.0f} s")
+        first, second = ours.ask(row), theirs.ask(row) if theirs.absent is None else ""
+        measured += isinstance(first, float)
+        if row == "copy 1e8":
+            copy = max(ROWS[row][1] / time for time in (first, second) if isinstance(time, float))
+            print(f"the copy moves {copy / 1e6:.0f} GB/s")
+        text, ratio = describe(row, first, second, copy)
+        print(text, flush=True)
+        if ratio is not None:
+            ratios[row] = ratio
+    ours.stop()
+    theirs.stop()
+    slower = [row for row, ratio in sorted(ratios.items(), key=lambda item: item[1]) if ratio < 1]
+    if slower:
+        print("slower than PyTorch: " + ", ".join(f"{row} ({ratios[row]:.2f})" for row in slower))
+    mean = f"{statistics.geometric_mean(ratios.values()):.2f}" if ratios else "unknown"
+    print(f"bench-cuda on {ours.title}: {measured} of {len(rows)} rows, geometric mean of {len(ratios)} ratios {mean}, "
+          f"{time.monotonic() - begun:.0f} s")
+    return 0
 
 
 if __name__ == "__main__":
-    serve(sys.argv[2]) if sys.argv[1:2] == ["--serve"] else main()
+    sys.exit(serve(sys.argv[2]) if sys.argv[1:2] == ["--serve"] else main())

@@ -45,16 +45,18 @@ def open_nvrtc():
     return None
 
 
-def compiled(nvrtc, text, expression, architecture):
-    """The bytes of a kernel's cubin, or what NVRTC says is wrong."""
-    program = ctypes.c_void_p()
+def compile(nvrtc, text, expression, architecture):
+    """A kernel's symbol and cubin, or what NVRTC says is wrong."""
+    program, name, size = ctypes.c_void_p(), ctypes.c_char_p(), ctypes.c_size_t()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"corten.cu", 0, None, None)
     nvrtc.nvrtcAddNameExpression(program, expression.encode())
-    options = (ctypes.c_char_p * 2)(f"--gpu-architecture=sm_{architecture}".encode(), b"--std=c++17")
-    status, size = nvrtc.nvrtcCompileProgram(program, 2, options), ctypes.c_size_t()
-    if status == 0:
+    options = (ctypes.c_char_p * 3)(f"--gpu-architecture=sm_{architecture}".encode(), b"--std=c++17", b"--minimal")
+    if nvrtc.nvrtcCompileProgram(program, len(options), options) == 0:
+        nvrtc.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(name))
         nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
-        answer = size.value
+        image = ctypes.create_string_buffer(size.value)
+        nvrtc.nvrtcGetCUBIN(program, image)
+        answer = name.value, image.raw
     else:
         nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
         log = ctypes.create_string_buffer(size.value)
@@ -78,12 +80,12 @@ def main():
     chosen, begun, refused, total = everything[::step], time.monotonic(), 0, 0
     for expression, text in chosen:
         for architecture in given.architectures.split(","):
-            answer = compiled(nvrtc, text, expression, architecture)
+            answer = compile(nvrtc, text, expression, architecture)
             if isinstance(answer, str):
                 refused += 1
                 print(f"sm_{architecture} {expression}: {answer[:2000]}")
             else:
-                total += answer
+                total += len(answer[1])
     print(f"compile_all: {len(chosen)} of {len(everything)} kernels for {given.architectures}, {refused} refused, "
           f"{total / 1e6:.1f} MB, {time.monotonic() - begun:.0f} s")
     return 1 if refused or not chosen else 0

@@ -15,15 +15,15 @@ SOURCES = Path(__file__).resolve().parents[2] / "crates/corten-cuda/emulator"
 CXX = os.environ.get("CXX", "g++")
 AVAILABLE = shutil.which(CXX) is not None and platform.machine() == "x86_64" and sys.platform == "linux"
 MISSING = f"the CUDA emulator did not run: it takes Linux on x86-64 and a C++ compiler, here {CXX}"
-SETTINGS = ["SEED", "DEVICES", "MEM", "STRICT", "FAIL", "COMPUTE"]
+SETTINGS = ["SEED", "DEVICES", "MEM", "STRICT", "FAIL", "COMPUTE", "VERSION", "RACES"]
 
 
 def build():
-    """The folder with `libcuda.so.1` and `libnvrtc.so.13`."""
+    """The folder with the emulated driver, NVRTC and cuBLASLt."""
     texts = b"".join(file.read_bytes() for file in sorted(SOURCES.iterdir()) if file.is_file())
     state = hashlib.sha256(texts + CXX.encode()).hexdigest()[:16]
     out = Path(tempfile.gettempdir()) / f"corten-emulator-{os.getuid()}-{state}"
-    if not all((out / name).exists() for name in ["libcuda.so.1", "libnvrtc.so.13"]):
+    if not all((out / name).exists() for name in ["libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13"]):
         subprocess.run([SOURCES / "build.sh", out], check=True)
     return out
 

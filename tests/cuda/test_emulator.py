@@ -657,6 +657,33 @@ class PlantedBugs(EmulatorTest):
             self.assertEqual(list(sim.download("i", out, 64)), [0xDDDDDDDD - 2**32] * 64)
             self.fails(1, sim.download, "i", freed, 1)
 
+    def test_race_of_blocks(self):
+        """Blocks run one after another, so that a race gives the right sum: only watching the accesses finds it."""
+        texts = {
+            "write the same": """*out += x[blockIdx.x];""",
+            "read and write the same": """out[blockIdx.x] = blockIdx.x ? out[blockIdx.x - 1] : 0;""",
+            "": """atomicAdd(out, x[blockIdx.x]);""",
+        }
+        for message, body in texts.items():
+            text = 'extern "C" __global__ void f(const int* x, int* out) { if (threadIdx.x == 0) { %s } }' % body
+            for seed in SEEDS[:4]:
+                sim = Sim(seed=seed, races=1)
+                f, x, out = sim.functions(text, plain=["f"]), sim.upload("i", range(8)), sim.upload("i", [0] * 8)
+                if message:
+                    found = self.launch_fails(719, sim, f, 8, 32, x, out)
+                    self.assertRegex(found, "kernel f: race of blocks, which (read and )?write the same address, block")
+                else:
+                    sim.launch(f, 8, 32, x, out)
+                    self.assertEqual(sim.download("i", out, 1)[0], 28)
+
+    def test_read_of_memory_that_nobody_has_written(self):
+        text = """extern "C" __global__ void sum(const int* x, int* out) { atomicAdd(out, x[threadIdx.x]); }"""
+        for seed in SEEDS:
+            sim = Sim(seed=seed)
+            total, x, out = sim.functions(text, plain=["sum"]), sim.alloc(256), sim.upload("i", [0])
+            sim.launch(total, 1, 64, x, out)
+            self.assertEqual(sim.download("i", out, 1)[0], (64 * 0xEEEEEEEE + 2**31) % 2**32 - 2**31)
+
     def test_misaligned_vector(self):
         text = """extern "C" __global__ void f(float* x) { *(float2*)x = make_float2(1, 2); }"""
         sim = Sim()

@@ -5,7 +5,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cuda_under_test import CudaTest, torch, usable  # noqa: E402
+from cuda_under_test import AVAILABLE, ON_GPU, CudaTest, torch, usable  # noqa: E402
 
 F = torch.nn.functional
 REAL = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
@@ -203,6 +203,7 @@ class Copies(CudaTest):
             self.assertEqual(wanted.cuda().float().cpu().tolist(), wanted.float().tolist(), str(dtype))
         self.same(x.to("cuda", torch.float16), x.half())
 
+    @unittest.skipIf((AVAILABLE or ON_GPU) and torch.cuda.device_count() < 2, "takes two devices")
     def test_between_devices(self):
         x = numbers(3, 4)
         there = x.to("cuda:1")

@@ -7,6 +7,7 @@ struct Engine {  // what the driver offers to device code; threads of a block ar
   u64 (*collective)(unsigned mask, u64 value, int lane);  // value of `lane`, or the ballot if lane < 0
   unsigned (*live_lanes)();                               // lanes of the warp that have not returned
   void (*trap)(const char *reason);                       // ends the launch with an error
+  void (*access)(const void *at, int bytes, bool write);  // with CUSIM_RACES
 };
 struct Symbol {  // a kernel or a global variable, under the lowered name of its name expression
   const char *name;

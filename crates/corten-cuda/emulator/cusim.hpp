@@ -51,6 +51,19 @@ static thread_local char shared_anchor;
 extern "C" __attribute__((visibility("default"))) Builtins ct_builtins = {
     &threadIdx.x, &blockIdx.x, &blockDim.x, &gridDim.x, &dynamic_shared, &engine,
     [] { *(volatile char *)&shared_anchor = 0; }};
+// With CUSIM_RACES the compiler calls these before it reads or writes memory, but for atomics.
+#define CT_UNWATCHED __attribute__((no_sanitize("thread")))
+#ifdef __SANITIZE_THREAD__
+#define CT_ACCESS(n)                                                                                          \
+  extern "C" CT_UNWATCHED void __tsan_read##n(void *p) { if (engine) engine->access(p, n, false); }                       \
+  extern "C" CT_UNWATCHED void __tsan_write##n(void *p) { if (engine) engine->access(p, n, true); }
+CT_ACCESS(1) CT_ACCESS(2) CT_ACCESS(4) CT_ACCESS(8) CT_ACCESS(16)
+extern "C" CT_UNWATCHED void __tsan_read_range(void *p, u64 n) { if (engine) engine->access(p, n, false); }
+extern "C" CT_UNWATCHED void __tsan_write_range(void *p, u64 n) { if (engine) engine->access(p, n, true); }
+extern "C" CT_UNWATCHED void __tsan_func_entry(void *) {}
+extern "C" CT_UNWATCHED void __tsan_func_exit() {}
+extern "C" CT_UNWATCHED void __tsan_init() {}
+#endif
 template <size_t...> struct Indices {};
 template <class T> struct Same { using type = T; };
 template <class T> using identity = typename Same<T>::type;
@@ -137,14 +150,14 @@ CT_F(void __trap(), cusim::engine->trap("__trap()"))
 #define assert(x) ((x) ? (void)0 : cusim::engine->trap("assertion failed: " #x))
 // Blocks run one after another and fibers switch at barriers and collectives only, so plain accesses are atomic.
 #define CT_ATOMIC(name, expression)                                                                           \
-  template <class T> static inline T atomic##name(T *p, cusim::identity<T> v) {                               \
+  template <class T> CT_UNWATCHED static inline T atomic##name(T *p, cusim::identity<T> v) {                               \
     T old = *p;                                                                                               \
     return *p = expression, old;                                                                              \
   }
 CT_ATOMIC(Add, old + v) CT_ATOMIC(Sub, old - v) CT_ATOMIC(Exch, v) CT_ATOMIC(Min, v < old ? v : old)
 CT_ATOMIC(Max, old < v ? v : old) CT_ATOMIC(And, old & v) CT_ATOMIC(Or, old | v) CT_ATOMIC(Xor, old ^ v)
 CT_ATOMIC(Inc, old >= v ? 0 : old + 1) CT_ATOMIC(Dec, old == 0 || old > v ? v : old - 1)
-template <class T> static inline T atomicCAS(T *p, cusim::identity<T> expected, cusim::identity<T> desired) {
+template <class T> CT_UNWATCHED static inline T atomicCAS(T *p, cusim::identity<T> expected, cusim::identity<T> desired) {
   T old = *p;
   return *p = old == expected ? desired : old, old;
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "abi.hpp"
@@ -50,6 +51,7 @@ class Runner {
  public:
   Random random;
   std::string error;
+  bool (*is_global)(const void *) = nullptr;
 
   // 0, or the error that the launch leaves in its context; `error` then says what happened.
   int run(const Launch &of) {
@@ -57,7 +59,7 @@ class Runner {
     u64 blocks = (u64)of.grid[0] * of.grid[1] * of.grid[2], stride = 1 + random.below(blocks);
     while (std::gcd(stride, blocks) != 1) stride++;
     prepare();
-    error.clear();
+    error.clear(), touched_.clear();
     if (int signal = sigsetjmp(fault_, 1)) {
       active = nullptr;
       char text[80];
@@ -81,6 +83,7 @@ class Runner {
   struct Fiber { void *stack_pointer; char *stack; Index index; };
   struct Thread { unsigned mask; int fiber, lane; u64 value, result; };
   struct Warp { unsigned live, arrived; };
+  struct Touched { u64 writer, reader; };  // blocks, counted from 1; all bits for several
   static constexpr size_t kStack = 128 << 10, kStagger = 32 << 10;  // tops of stacks lie in different cache sets
   static inline Runner *self = nullptr;
   static inline thread_local Runner *active = nullptr;
@@ -89,6 +92,8 @@ class Runner {
   const Launch *launch_;
   unsigned threads_, started_, returned_;
   int current_, fibers_used_, barrier_line_;
+  u64 block_;
+  std::unordered_map<const char *, Touched> touched_;
   u64 barrier_count_, barrier_result_;
   std::vector<Index> order_;  // in which threads start
   std::vector<Thread> thread_;
@@ -122,8 +127,22 @@ class Runner {
     if (sigaltstack(nullptr, &now); now.ss_flags & SS_DISABLE) sigaltstack(&own, nullptr);
   }
 
+  // A race of blocks: both touch a byte of global memory and one of them writes, not by an atomic.
+  void access(const char *at, int bytes, bool write) {
+    if (!is_global || !is_global(at)) return;
+    for (const char *end = at + bytes; at < end; at++) {
+      Touched &byte = touched_[at];
+      bool raced = byte.writer && byte.writer != block_;
+      raced |= write && byte.reader && byte.reader != block_;
+      if (raced) trap("race of blocks, which " + std::string(write ? "write" : "read and write") + " the same address");
+      u64 &by = write ? byte.writer : byte.reader;
+      by = by && by != block_ ? ~0ull : block_;
+    }
+  }
+
   void run_block(u64 at) {
     const Launch &of = *launch_;
+    block_ = at + 1;
     unsigned *index = of.builtins->block_idx;
     index[0] = at % of.grid[0], index[1] = at / of.grid[0] % of.grid[1], index[2] = at / of.grid[0] / of.grid[1];
     if (of.static_shared) memset(static_, kPoisonAllocated, of.static_shared);
@@ -247,5 +266,6 @@ inline const Engine Runner::engine_ = {
     [](unsigned mask, u64 value, int lane) { return self->collective(mask, value, lane); },
     [] { return self->warp_[self->fiber_[self->current_].index.thread / 32].live; },
     [](const char *reason) { self->trap(reason); },
+    [](const void *at, int bytes, bool write) { self->access((const char *)at, bytes, write); },
 };
 }  // namespace cusim

@@ -4,10 +4,13 @@
 //   CUSIM_DEVICES  number of devices (2), of which CUDA_VISIBLE_DEVICES leaves some
 //   CUSIM_MEM      bytes of each device (4 GiB)
 //   CUSIM_COMPUTE  compute capability (9.0)
+//   CUSIM_VERSION  of the driver, 1000 * major + 10 * minor (13000)
 //   CUSIM_STRICT   1: the host faults when it touches device memory, and a kernel when it touches freed memory, or
 //                  pageable host memory through its parameters
 //   CUSIM_FAIL     injected errors, NAME:CALL[:ERROR] with commas between: cuMemAlloc_v2:3 fails the third call
 #include <fcntl.h>
+
+#include <atomic>
 
 #include "driver.hpp"
 
@@ -41,8 +44,10 @@ API(cuInit, (unsigned)) {
     int at = 1, error = strncmp(p, "cuMemAlloc", 10) && strncmp(p, "cuMemHostAlloc", 14) ? 999 : 2;
     if (sscanf(p, "%79[^:,]:%d:%d", name, &at, &error)) d.injections[name] = {at, error, 0};
   }
+  if (auto it = d.injections.find("cuInit"); it != d.injections.end()) return it->second.error;
   d.random.state = d.runner.random.state = setting("CUSIM_SEED", 0) * 0x9E3779B97F4A7C15ull + 0x1234567;
   d.memory.strict = setting("CUSIM_STRICT", 0);
+  d.runner.is_global = [](const void *p) { return d.memory.arena(p) != nullptr; };
   for (int i = 0; i < count; i++) {
     d.devices.emplace_back(new Device(i));
     d.streams.insert(d.streams.end(), {&d.devices[i]->legacy, &d.devices[i]->per_thread});
@@ -54,7 +59,7 @@ API(cuInit, (unsigned)) {
   pthread_atfork(nullptr, nullptr, [] { d.initialized = false, d.forked = true; });
   return d.initialized = true, 0;
 }
-API(cuDriverGetVersion, (int *version)) { return *version = 13000, 0; }
+API(cuDriverGetVersion, (int *version)) { return *version = setting("CUSIM_VERSION", 13000), 0; }
 API(cuProfilerStart, ()) { return 0; }
 API(cuProfilerStop, ()) { return 0; }
 CALL_ANYWHERE(cuDeviceGetCount, (int *count), *count = d.devices.size();)
@@ -386,6 +391,7 @@ CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, Function *f, int
   REQUIRE(threads > 0, 1)
   int by_shared = (228 << 10) / (shared + f->module->static_shared + 1024);
   *blocks = std::min({32, 2048 / ((threads + 31) / 32 * 32), by_shared});)
+static std::atomic<u64> launches{0};  // of kernels and of libraries' work
 // A mapped address that is neither on a device nor page-locked: a kernel on real hardware would fault there.
 static bool points_to_pageable(void *p) {
   bool plausible = (u64)p >> 40 && (u64)p >> 47 == 0 && !d.memory.arena(p) && !d.memory.is_pinned(p);
@@ -397,6 +403,7 @@ CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
   REQUIRE(gx && gy && gz && gx < 1u << 31 && gy < 65536 && gz < 65536 && !extra, 1)
   REQUIRE(bx && by && bz && bx <= 1024 && by <= 1024 && bz <= 64 && bx * by * bz <= 1024, 1)
   REQUIRE((int)shared <= f->max_dynamic_shared, 1)
+  launches++;
   std::vector<std::vector<char>> values;  // parameters are read now
   for (const u64 *size = f->symbol->sizes; *size; size++) {
     char *value = (char *)params[values.size()];
@@ -416,6 +423,17 @@ CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
     if (int error = d.runner.run(launch)) stick(s->device, error, kernel + ": " + d.runner.error);
     for (auto &[_, area] : d.memory.areas) check_canaries(s->device, area, kernel);
   });)
+
+// ---- For emulated libraries, and tests that count
+
+extern "C" __attribute__((visibility("default"))) u64 cusim_launches() { return launches; }
+API(cusim_device_span, (const char *p, size_t bytes)) {
+  std::lock_guard<std::mutex> lock(d.mutex);
+  return d.memory.device_span(p, bytes);
+}
+CALL(cusim_library_work, (void *stream, const Work &work), STREAM(s, stream)
+  launches++;
+  return enqueue(s, work);)
 
 // ---- Errors
 

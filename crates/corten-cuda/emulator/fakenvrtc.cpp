@@ -1,6 +1,7 @@
 // NVRTC by g++: a program becomes a shared library whose bytes stand for the cubin; each name expression gets an
 // entry that unpacks the parameters of a launch. CXX is the compiler, CUSIM_CXXFLAGS more options for it, and
-// CUSIM_CACHE the folder in which compiled programs are kept.
+// CUSIM_CACHE the folder in which compiled programs are kept. With CUSIM_RACES=1 every access to memory is watched, and a
+// race between blocks is an error; the compiler's instrumentation for threads serves, without its library.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -66,6 +67,8 @@ API(int, nvrtcCompileProgram, Program *p, int count, const char *const *options)
   std::string flags = " -x c++ -w -O1 -std=c++17 -shared -fPIC -fno-math-errno -fno-gnu-unique -fno-semantic-interposition";
   flags += " -fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error";  // SIGILL, as kFaults knows
   if (!translate({options, options + count}, flags)) return p->log = "nvrtc: error: invalid option", 5;
+  bool watched = environment("CUSIM_RACES", "0") == "1";
+  if (watched) flags += " -fsanitize=thread";
   flags += " " + environment("CUSIM_CXXFLAGS", "");
   for (size_t i = 0; i < p->expressions.size(); i++) text += entry(lowered(i), p->expressions[i]);
   static const std::regex plain("extern\\s+\"C\"\\s+__global__\\s+void\\s+(?:__launch_bounds__\\s*\\([^)]*\\)\\s*)?(\\w+)\\s*\\(");
@@ -85,7 +88,8 @@ API(int, nvrtcCompileProgram, Program *p, int count, const char *const *options)
   for (auto &[name, header] : p->headers) write(folder + "/" + name, header);
   write(folder + "/prelude.hpp", kPrelude);
   write(folder + "/program.cu", text);
-  std::string command = "cd " + in_quotes(folder) + " && " + compiler + flags + " -I. -include prelude.hpp program.cu -o out.so -lm >log 2>&1";
+  std::string command = "cd " + in_quotes(folder) + " && " + compiler + flags + " -I. -include prelude.hpp program.cu -";
+  command += watched ? "c -o out.o >log 2>&1 && " + compiler + " -shared out.o -o out.so -lm >>log 2>&1" : "o out.so -lm >log 2>&1";
   int status = system(command.c_str());
   p->log = read(folder + "/log"), p->image = read(folder + "/out.so");
   if (status == 0) std::filesystem::rename(folder + "/out.so", kept);

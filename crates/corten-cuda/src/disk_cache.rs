@@ -5,9 +5,8 @@
 //! if it were not there. `CORTEN_KERNEL_CACHE` names another directory; empty, it turns the cache off.
 
 use crate::compile::Compiled;
-use crate::driver::nvrtc;
+use crate::driver::nvrtc_identity;
 use corten_core::config;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,16 +14,49 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The most bytes that the directory holds; older files go first.
 const LIMIT: u64 = 256 << 20;
 const MAGIC: &[u8; 8] = b"cortenK1";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Everything a compiled kernel depends on.
-pub(crate) fn key(text: &str, expression: &str, compute: i32) -> String {
-    let (mut major, mut minor) = (0, 0);
-    if let Ok(nvrtc) = nvrtc() {
-        // SAFETY: NVRTC writes two numbers.
-        unsafe { (nvrtc.nvrtcVersion)(&mut major, &mut minor) };
+pub(crate) struct Key {
+    /// The instantiation, a line end, and the text.
+    source: String,
+    /// The compute capability.
+    compute: i32,
+}
+
+impl Key {
+    pub(crate) fn new(text: &str, expression: &str, compute: i32) -> Self {
+        Self { source: format!("{expression}\n{text}"), compute }
     }
-    let version = env!("CARGO_PKG_VERSION");
-    format!("{version} nvrtc {major}.{minor} sm_{compute} {expression}\n{text}")
+
+    /// The key in a file, with the NVRTC that compiled the kernel.
+    fn written(&self, compiler: &str) -> String {
+        format!("{VERSION} nvrtc {compiler} sm_{} {}", self.compute, self.source)
+    }
+
+    /// The key in a pack, whose kernels are for one architecture.
+    pub(crate) fn in_pack(&self) -> u128 {
+        fnv1a(&[VERSION.as_bytes(), b" ", self.source.as_bytes()])
+    }
+
+    pub(crate) fn compute(&self) -> i32 {
+        self.compute
+    }
+
+    /// The name of the file, the same for every compiler.
+    fn file(&self, directory: &Path) -> PathBuf {
+        let compute = self.compute.to_le_bytes();
+        let hash = fnv1a(&[VERSION.as_bytes(), &compute, self.source.as_bytes()]);
+        directory.join(format!("{hash:032x}"))
+    }
+}
+
+/// The hash FNV-1a of 128 bits.
+fn fnv1a(parts: &[&[u8]]) -> u128 {
+    let bytes = parts.iter().flat_map(|part| part.iter());
+    bytes.fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, &byte| {
+        (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b)
+    })
 }
 
 fn directory() -> Option<&'static Path> {
@@ -41,22 +73,26 @@ fn directory() -> Option<&'static Path> {
     found.as_deref()
 }
 
-fn file(directory: &Path, key: &str) -> PathBuf {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    directory.join(format!("{:016x}", hasher.finish()))
-}
-
-/// The kernel with this key.
-pub(crate) fn read(key: &str) -> Option<Compiled> {
-    let bytes = std::fs::read(file(directory()?, key)).ok()?;
+/// The kernel with this key, of the NVRTC that is installed; where none is, of any.
+pub(crate) fn read(key: &Key) -> Option<Compiled> {
+    let bytes = std::fs::read(key.file(directory()?)).ok()?;
     let mut rest = bytes.strip_prefix(MAGIC)?;
-    if part(&mut rest)? != key.as_bytes() {
+    let written = std::str::from_utf8(part(&mut rest)?).ok()?;
+    let compiler = written.strip_prefix(VERSION)?.strip_prefix(" nvrtc ")?.split(' ').next()?;
+    let usable = nvrtc_identity().is_none_or(|installed| installed == compiler);
+    if !usable || written != key.written(compiler) {
         return None;
     }
-    let symbol = String::from_utf8(part(&mut rest)?.to_vec()).ok()?;
-    let image = part(&mut rest)?.to_vec();
-    rest.is_empty().then_some(Compiled { image, symbol })
+    let compiled = Compiled::read(&mut rest)?;
+    rest.is_empty().then_some(compiled)
+}
+
+impl Compiled {
+    /// A symbol and an image with their lengths.
+    pub(crate) fn read(rest: &mut &[u8]) -> Option<Self> {
+        let symbol = String::from_utf8(part(rest)?.to_vec()).ok()?;
+        Some(Self { symbol, image: part(rest)?.to_vec() })
+    }
 }
 
 /// A length of eight bytes, and as many bytes after it.
@@ -69,10 +105,11 @@ fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 /// Keeps a kernel for later programs.
-pub(crate) fn write(key: &str, compiled: &Compiled) {
+pub(crate) fn write(key: &Key, compiled: &Compiled) {
     let Some(directory) = directory() else { return };
+    let written = key.written(nvrtc_identity().unwrap_or_default());
     let mut bytes = MAGIC.to_vec();
-    for part in [key.as_bytes(), compiled.symbol.as_bytes(), &compiled.image] {
+    for part in [written.as_bytes(), compiled.symbol.as_bytes(), &compiled.image] {
         bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
         bytes.extend_from_slice(part);
     }
@@ -81,7 +118,7 @@ pub(crate) fn write(key: &str, compiled: &Compiled) {
     let temporary = directory.join(format!("{}-{number}.tmp", std::process::id()));
     let written = std::fs::create_dir_all(directory)
         .and_then(|()| std::fs::write(&temporary, bytes))
-        .and_then(|()| std::fs::rename(&temporary, file(directory, key)));
+        .and_then(|()| std::fs::rename(&temporary, key.file(directory)));
     if written.is_err() {
         let _ = std::fs::remove_file(&temporary);
     } else if number == 0 {

@@ -14,6 +14,23 @@ const DISABLE_TIMING: u32 = 2;
 const INTERPROCESS: u32 = 4;
 
 /// A mark in a stream. The driver's event is made when it is recorded first, on the stream's device.
+///
+/// ```
+/// use corten_cuda::{Event, Stream};
+///
+/// # fn main() -> corten_core::Result<()> {
+/// if corten_cuda::is_available() {
+///     let stream = Stream::current(0);
+///     let (mut start, mut end) = (Event::new(true), Event::new(true));
+///     start.record(stream)?;
+///     // Work that is timed.
+///     end.record(stream)?;
+///     end.synchronize()?;
+///     assert!(start.elapsed_time(&end)? >= 0.0);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct Event {
     flags: u32,
@@ -82,6 +99,7 @@ impl Event {
     /// # Errors
     /// `Runtime` for a stream of another device than before, and those of the driver.
     pub fn record(&mut self, stream: Stream) -> Result<()> {
+        crate::joint::flush()?;
         let handle = self.made(stream.device())?;
         bound(stream.device())?;
         let driver = driver()?;

@@ -17,6 +17,9 @@ pub(crate) const INDEX_OUT_OF_BOUNDS: u32 = 1;
 /// A number that should be a probability is not within 0..=1.
 pub(crate) const NO_PROBABILITY: u32 = 2;
 
+/// A rate of a Poisson distribution is negative, infinite or no number.
+pub(crate) const NO_RATE: u32 = 3;
+
 /// Mapped into the device's addresses (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP).
 const MAPPED: u32 = 3;
 
@@ -70,6 +73,10 @@ pub(crate) fn check(device: i8) -> Result<()> {
         NO_PROBABILITY => bail!(
             Runtime,
             "CUDA error: device-side assert triggered: a probability is not between 0 and 1"
+        ),
+        NO_RATE => bail!(
+            Runtime,
+            "CUDA error: device-side assert triggered: invalid Poisson rate, expected rate to be non-negative"
         ),
         other => bail!(Runtime, "CUDA error: device-side assert triggered: failure {other}"),
     }

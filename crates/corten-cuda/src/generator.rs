@@ -30,6 +30,15 @@ pub fn manual_seed_all(seed: u64) {
     }
 }
 
+/// Seeds the current device's default generator.
+///
+/// # Errors
+/// As [`default_generator`].
+pub fn manual_seed(seed: u64) -> Result<()> {
+    default_generator(-1)?.manual_seed(seed);
+    Ok(())
+}
+
 /// A new generator for a device, seeded as one that nobody seeded.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use crate::device::{bound, current_device};
 use crate::driver::{Handle, driver, error};
 use crate::driver_memory::count_capture;
 use crate::memory::device_memory;
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamGuard};
 use corten_core::{Result, bail, ensure};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,7 +25,24 @@ pub enum CaptureMode {
     Relaxed = 2,
 }
 
-/// Recorded work of one device.
+/// Recorded work of one device: what kernels and copies read and wrote while it was recorded, they read and
+/// write again in every replay.
+///
+/// ```no_run
+/// use corten_cuda::Graph;
+/// # fn step(x: &corten_ops::Tensor) -> corten_core::Result<corten_ops::Tensor> { Ok(x.clone()) }
+/// # fn run(input: corten_ops::Tensor, batches: Vec<corten_ops::Tensor>) -> corten_core::Result<()> {
+/// // Once before, so that kernels are compiled and caches are filled.
+/// step(&input)?;
+/// let (graph, output) = Graph::capture(|| step(&input))?;
+/// for batch in batches {
+///     corten_ops::op::copy_(&input, &batch, true)?;
+///     graph.replay()?;
+///     println!("{}", output.numel());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Graph {
     state: State,
@@ -58,6 +75,29 @@ impl Graph {
         Self { state: State::Empty, pool: PoolId::DEFAULT, device: -1 }
     }
 
+    /// Records what `work` does, on a stream of its own that is ordered with the current one, and gives the
+    /// graph and what `work` returned: its tensors are written by every replay.
+    ///
+    /// # Errors
+    /// Those of `work`, and as [`capture_begin`](Self::capture_begin) and [`capture_end`](Self::capture_end).
+    pub fn capture<T>(work: impl FnOnce() -> Result<T>) -> Result<(Self, T)> {
+        let outer = Stream::current(-1);
+        let stream = Stream::new(outer.device(), 0)?;
+        stream.wait_stream(outer)?;
+        let mut graph = Self::new();
+        let made = {
+            let _guard = StreamGuard::new(stream);
+            graph.capture_begin(None, CaptureMode::Global)?;
+            let made = work();
+            let ended = graph.capture_end();
+            let made = made?;
+            ended?;
+            made
+        };
+        outer.wait_stream(stream)?;
+        Ok((graph, made))
+    }
+
     /// Records what the current stream is given from now on, instead of doing it.
     ///
     /// # Errors
@@ -84,6 +124,7 @@ impl Graph {
         let raw = StreamId(stream.raw() as u64);
         let memory = device_memory()?;
         memory.begin_allocate_to_pool(device as usize, pool, Box::new(move |id| id == raw))?;
+        crate::joint::flush()?;
         // SAFETY: the stream exists.
         let status = unsafe { (driver.cuStreamBeginCapture_v2)(stream.handle(), mode as i32) };
         if let Err(error) = error::check(driver, status) {
@@ -113,6 +154,7 @@ impl Graph {
     }
 
     fn end(&mut self, stream: Stream) -> Result<()> {
+        crate::joint::flush()?;
         let driver = driver()?;
         bound(self.device)?;
         let mut graph = Handle::NULL;
@@ -142,6 +184,7 @@ impl Graph {
         let State::Ready { exec } = self.state else {
             bail!(Runtime, "Called CUDAGraph::replay without a preceding successful capture.");
         };
+        crate::joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
         let stream = Stream::current(self.device);

@@ -47,6 +47,7 @@ pub(crate) unsafe fn launch(
     parameters: &mut [*mut c_void],
 ) -> Result<()> {
     ensure!(shape.grid.iter().all(|&size| size > 0), Internal, "a kernel needs a grid");
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     if shape.shared > SHARED_BY_DEFAULT {
@@ -74,6 +75,15 @@ pub(crate) unsafe fn launch(
         )
     };
     error::check(driver, status)?;
+    launched(stream)
+}
+
+/// Waits for what a stream has just been given, where `CUDA_LAUNCH_BLOCKING` says so.
+///
+/// # Errors
+/// Those of the work.
+#[inline]
+pub(crate) fn launched(stream: Stream) -> Result<()> {
     if launches_block() { stream.synchronize() } else { Ok(()) }
 }
 

@@ -1,12 +1,12 @@
 //! Device memory and pinned memory as tensors have them, and copies between device and host.
 
 use crate::caches::{DeviceCache, PinnedCache};
-use crate::caching::{AllocConfig, CachingAllocator, PinnedAllocator, StreamId};
+use crate::caching::{AllocConfig, CachingAllocator, PinnedAllocator, RawMem, StreamId};
 use crate::device::{MOST_DEVICES, bound, current_device};
 use crate::driver::{DeviceAddress, driver, error};
 use crate::driver_memory::DriverMemory;
 use crate::stream::Stream;
-use corten_core::{Allocator, DataPtr, Device, Result, Storage, config, ensure};
+use corten_core::{Allocator, DataPtr, Device, FreeContext, Result, Storage, config, ensure};
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
@@ -47,8 +47,37 @@ pub fn pinned_memory() -> Result<&'static PinnedCache> {
     Ok(CACHE.get_or_init(|| PinnedCache(made())))
 }
 
+/// Whether every tensor gets memory of its own from the driver (`PYTORCH_NO_CUDA_MEMORY_CACHING=1`): slow, but
+/// tools that watch memory accesses see where each tensor ends.
+fn is_caching_off() -> bool {
+    static OFF: OnceLock<bool> = OnceLock::new();
+    *OFF.get_or_init(|| config::flag("PYTORCH_NO_CUDA_MEMORY_CACHING"))
+}
+
+/// Memory of its own for one tensor.
+fn allocate_uncached(nbytes: usize, device: i8) -> Result<DataPtr> {
+    let address = DriverMemory::default().alloc(device as usize, nbytes as u64)?;
+    let owner = Box::into_raw(Box::new((address, device as usize, nbytes as u64)));
+    // SAFETY: the deleter takes such contexts, once, from any thread.
+    Ok(unsafe {
+        DataPtr::new(address as *mut u8, owner.cast(), &GIVE_BACK_UNCACHED, Device::cuda(device))
+    })
+}
+
+static GIVE_BACK_UNCACHED: FreeContext = FreeContext::new(give_back_uncached);
+
+unsafe fn give_back_uncached(context: *mut c_void) {
+    // SAFETY: the context is a box that `allocate_uncached` has made, and comes here once.
+    let owner = unsafe { Box::from_raw(context.cast::<(u64, usize, u64)>()) };
+    let (address, device, nbytes) = *owner;
+    // The driver waits for all work before it takes the memory; a context that has failed cannot free.
+    let _ = DriverMemory::default().free(device, address, nbytes);
+}
+
 /// Addresses of blocks are multiples of 512: the device's number fits below.
 const DEVICE_BITS: usize = 511;
+
+static GIVE_BACK: FreeContext = FreeContext::new(give_back);
 
 unsafe fn give_back(context: *mut c_void) {
     let (address, device) = (context.addr() & !DEVICE_BITS, context.addr() & DEVICE_BITS);
@@ -72,11 +101,14 @@ unsafe impl Allocator for CudaAllocator {
         if nbytes == 0 {
             return Ok(DataPtr::null(device));
         }
+        if is_caching_off() {
+            return allocate_uncached(nbytes, index);
+        }
         let stream = StreamId(Stream::current(index).raw() as u64);
         let address = device_memory()?.malloc(index as usize, nbytes as u64, stream)?;
         let context = (address | index as u64) as *mut c_void;
         // SAFETY: the deleter takes such contexts, once, from any thread.
-        Ok(unsafe { DataPtr::new(address as *mut u8, context, give_back, device) })
+        Ok(unsafe { DataPtr::new(address as *mut u8, context, &GIVE_BACK, device) })
     }
 
     unsafe fn copy_data(&self, destination: *mut u8, source: *const u8, nbytes: usize) {
@@ -86,6 +118,8 @@ unsafe impl Allocator for CudaAllocator {
         let _ = unsafe { copy_on_device(stream, destination as u64, source as u64, nbytes) };
     }
 }
+
+static GIVE_BACK_PINNED: FreeContext = FreeContext::new(give_back_pinned);
 
 unsafe fn give_back_pinned(context: *mut c_void) {
     if let Ok(cache) = pinned_memory() {
@@ -107,7 +141,7 @@ pub fn pinned_storage(nbytes: usize) -> Result<Storage> {
     };
     let address = address as *mut u8;
     // SAFETY: the deleter takes such addresses, once, from any thread.
-    let data = unsafe { DataPtr::new(address, address.cast(), give_back_pinned, Device::CPU) };
+    let data = unsafe { DataPtr::new(address, address.cast(), &GIVE_BACK_PINNED, Device::CPU) };
     Ok(Storage::from_data_ptr(data, nbytes))
 }
 
@@ -138,7 +172,7 @@ pub fn record_stream(tensor: &corten_ops::Tensor, stream: Stream) -> Result<()> 
         "record_stream: the tensor is not on a CUDA device"
     );
     let data = tensor.storage()?.data_ptr();
-    if data.is_null() {
+    if data.is_null() || is_caching_off() {
         return Ok(());
     }
     let device = tensor.device().index as usize;
@@ -155,6 +189,7 @@ pub(crate) unsafe fn copy_on_device(
     from: DeviceAddress,
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     // SAFETY: the caller's.
@@ -174,6 +209,7 @@ pub(crate) unsafe fn copy_to_device(
     from: *const u8,
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     let from = from.cast::<c_void>();
@@ -193,6 +229,7 @@ pub(crate) unsafe fn copy_to_host(
     from: DeviceAddress,
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     let to = to.cast::<c_void>();
@@ -212,6 +249,7 @@ pub(crate) unsafe fn copy_between_devices(
     (from, source): (DeviceAddress, i8),
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     let source = crate::device::gpu(source)?.context;
     let target = bound(stream.device())?.context;
     let driver = driver()?;
@@ -231,6 +269,7 @@ pub(crate) unsafe fn set_bytes(
     value: u8,
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     // SAFETY: the caller's.

@@ -3,7 +3,9 @@
 use corten_core::{
     Access, AccessSet, DType, Device, MemoryFormat, Result, TensorBase, TensorOptions, bail,
 };
+use corten_ops::iter::check_extent;
 use corten_ops::{Tensor, op};
+use smallvec::SmallVec;
 
 /// Device addresses of tensors, held for a launch.
 pub(crate) struct Operands<'a> {
@@ -35,11 +37,18 @@ impl<'a> Operands<'a> {
                 );
             }
         }
-        let bases: Vec<(&TensorBase, Access)> =
+        let bases: SmallVec<[(&TensorBase, Access); 6]> =
             wanted.iter().map(|&(tensor, access)| (tensor.base(), access)).collect();
         let set = AccessSet::acquire(&bases)?;
         for (i, (tensor, _)) in wanted.iter().enumerate() {
-            check_extent(tensor, set.byte_ptr(i), set.extent(i))?;
+            if !tensor.defined() || tensor.numel() == 0 {
+                continue;
+            }
+            let (size, (storage, nbytes)) = (tensor.itemsize(), set.extent(i));
+            let first = set.byte_ptr(i).addr() as i64 - storage.addr() as i64;
+            let strides = tensor.strides();
+            let strides = strides.iter().map(|stride| stride.saturating_mul(size as i64));
+            check_extent(tensor.sizes().iter().copied().zip(strides), first, size, nbytes)?;
         }
         Ok(Self { set })
     }
@@ -48,33 +57,6 @@ impl<'a> Operands<'a> {
     pub(crate) fn at(&self, index: usize) -> *mut u8 {
         self.set.byte_ptr(index)
     }
-}
-
-fn check_extent(
-    tensor: &Tensor,
-    start: *mut u8,
-    (storage, nbytes): (*mut u8, usize),
-) -> Result<()> {
-    if !tensor.defined() || tensor.numel() == 0 {
-        return Ok(());
-    }
-    let size = tensor.itemsize() as i64;
-    let (mut low, mut high) = (0_i64, size);
-    for (size_of, stride) in tensor.sizes().iter().zip(tensor.strides()) {
-        let last = (size_of - 1).saturating_mul(stride).saturating_mul(size);
-        (low, high) = (low.saturating_add(last.min(0)), high.saturating_add(last.max(0)));
-    }
-    let first = start.addr() as i64 - storage.addr() as i64;
-    let within = first.saturating_add(low) >= 0
-        && usize::try_from(first.saturating_add(high)).is_ok_and(|end| end <= nbytes);
-    if !within {
-        bail!(
-            Runtime,
-            "a tensor was given another shape or storage by another thread while an operator was about to \
-             use it"
-        );
-    }
-    Ok(())
 }
 
 /// A tensor of `like`'s device and a dtype, contiguous, with arbitrary contents.

@@ -4,6 +4,7 @@ use crate::device::{MOST_DEVICES, bound, resolve};
 use crate::driver::{Handle, driver, error};
 use crate::event::Event;
 use crate::failure;
+use crate::joint;
 use corten_core::{Result, ensure};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -18,6 +19,25 @@ const PRIORITIES: usize = 4;
 const NON_BLOCKING: u32 = 1;
 
 /// A queue of work of one device. Copies name the same queue; pooled streams are never destroyed.
+///
+/// ```
+/// use corten_cuda::{Stream, StreamGuard};
+///
+/// # fn main() -> corten_core::Result<()> {
+/// if corten_cuda::is_available() {
+///     let (main, side) = (Stream::current(0), Stream::new(0, -1)?);
+///     side.wait_stream(main)?;
+///     {
+///         let _guard = StreamGuard::new(side);
+///         assert_eq!(Stream::current(0), side); // what is computed here goes into `side`
+///     }
+///     main.wait_stream(side)?;
+///     side.synchronize()?;
+///     assert!(side.query()?);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stream {
     device: i8,
@@ -155,6 +175,7 @@ impl Stream {
     /// # Errors
     /// Those of the work.
     pub fn synchronize(self) -> Result<()> {
+        joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
         // SAFETY: the stream exists; external ones by the contract of `external`.
@@ -167,6 +188,7 @@ impl Stream {
     /// # Errors
     /// Those of the work.
     pub fn query(self) -> Result<bool> {
+        joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
         // SAFETY: as above.
@@ -179,6 +201,7 @@ impl Stream {
     /// Those of the driver.
     pub fn wait_event(self, event: &Event) -> Result<()> {
         let Some(handle) = event.handle() else { return Ok(()) };
+        joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
         // SAFETY: both exist.
@@ -190,9 +213,17 @@ impl Stream {
     /// # Errors
     /// Those of the driver.
     pub fn wait_stream(self, other: Self) -> Result<()> {
+        self.wait_event(&other.record_event()?)
+    }
+
+    /// A new event, without a time, at what the stream has been given until now.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn record_event(self) -> Result<Event> {
         let mut event = Event::new(false);
-        event.record(other)?;
-        self.wait_event(&event)
+        event.record(self)?;
+        Ok(event)
     }
 
     /// The priority: 0, or a negative number for a higher one.

@@ -2,8 +2,10 @@
 
 import contextlib
 import enum
+import warnings
 
 from corten import _C
+from corten.backends._cublas import Matmul
 
 __all__ = ["is_built", "matmul", "preferred_blas_library", "preferred_linalg_library", "sdp_kernel"]
 
@@ -11,14 +13,6 @@ __all__ = ["is_built", "matmul", "preferred_blas_library", "preferred_linalg_lib
 def is_built():
     """Whether this build has the back end for GPUs."""
     return "_cuda_init" in vars(_C)
-
-
-class _Matmul:
-    allow_tf32 = False
-    allow_fp16_reduced_precision_reduction = True
-    allow_bf16_reduced_precision_reduction = True
-    allow_fp16_accumulation = False
-    fp32_precision = "none"
 
 
 class cuFFTPlanCacheAttrContextProp:
@@ -141,11 +135,21 @@ def preferred_linalg_library(backend=None):
 
 
 def preferred_blas_library(backend=None):
-    """The library of matrix products on GPUs: ``cublas``, ``cublaslt`` or ``ck``."""
-    return _prefer("blas", backend, {
+    """The library of matrix products on GPUs: ``cublas``, ``cublaslt`` or ``ck``.
+
+    It is cuBLASLt where that is found, and kernels of this package otherwise, of which a program is warned that
+    asks for ``cublaslt``.
+    """
+    chosen = _prefer("blas", backend, {
         "default": _BlasBackend.Default, "cublas": _BlasBackend.Cublas, "hipblas": _BlasBackend.Cublas,
         "cublaslt": _BlasBackend.Cublaslt, "hipblaslt": _BlasBackend.Cublaslt, "ck": _BlasBackend.Ck,
     })
+    if backend is not None and chosen is _BlasBackend.Cublaslt and is_built():
+        try:
+            _C._cuda_checkCublasLt()
+        except RuntimeError as error:
+            warnings.warn(f"products of matrices are computed without cuBLASLt: {error}", stacklevel=2)
+    return chosen
 
 
 def preferred_rocm_fa_library(backend=None):
@@ -169,7 +173,7 @@ def allow_fp16_bf16_reduction_math_sdp(enabled):
     _reduced_precision_attention = bool(enabled)
 
 
-matmul = _Matmul()
+matmul = Matmul()
 
 
 def flash_sdp_enabled():

@@ -266,8 +266,9 @@ pub fn copysign_backward(grad: &Tensor, self_: &Tensor, result: &Tensor) -> Resu
 /// # Errors
 /// Those of the operators.
 pub fn xlogy_self_backward(grad: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    // `other` may be a number that lies on the host, beside tensors of a device.
     let at_zero = self_.eq_scalar(0)?.logical_and(&other.le_scalar(0)?)?;
-    grad * zero_where(&other.log()?, &at_zero)?
+    zero_where(&grad.xlogy(other)?, &at_zero)
 }
 
 /// `grad · conj(1 - w)`.

@@ -56,7 +56,7 @@ pub fn mvlgamma_grad(grad: &Tensor, self_: &Tensor, p: i64) -> Result<Tensor> {
 /// Those of the operators.
 pub fn xlog1py_self_grad(grad: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let at_zero = self_.eq_scalar(0)?.logical_and(&other.le_scalar(-1)?)?;
-    grad * op::masked_fill_scalar(&op::log1p(other)?, &at_zero, Scalar::Int(0))?
+    op::masked_fill_scalar(&op::special_xlog1py(grad, other)?, &at_zero, Scalar::Int(0))
 }
 
 /// The gradients of `_prelu_kernel`.

@@ -29,12 +29,36 @@ pub(crate) const DRIVER: Library = Library {
     hint: "it comes with the NVIDIA driver",
 };
 
+/// Convolutions. It finds its parts beside itself when it needs them.
+pub(crate) const CUDNN: Library = Library {
+    title: "cuDNN",
+    files: &["libcudnn.so.9"],
+    companions: &[],
+    hint: "install it with `pip install nvidia-cudnn-cu13`",
+};
+
 /// The run-time compiler. It opens its built-in headers by name alone.
 pub(crate) const NVRTC: Library = Library {
     title: "NVRTC",
     files: &["libnvrtc.so.13", "libnvrtc.so.12"],
     companions: &["libnvrtc-builtins.so."],
     hint: "install it with `pip install nvidia-cuda-nvrtc`",
+};
+
+/// Products of matrices.
+pub(crate) const CUBLASLT: Library = Library {
+    title: "cuBLASLt",
+    files: &["libcublasLt.so.13", "libcublasLt.so.12"],
+    companions: &[],
+    hint: "install it with `pip install nvidia-cublas`",
+};
+
+/// The run-time compiler of CUDA 12, for drivers that do not load what a newer one compiles.
+pub(crate) const NVRTC_12: Library = Library {
+    title: "NVRTC for a driver of CUDA 12",
+    files: &["libnvrtc.so.12"],
+    companions: &["libnvrtc-builtins.so.12"],
+    hint: "install it with `pip install nvidia-cuda-nvrtc-cu12`",
 };
 
 /// An opened library; never closed.
@@ -115,6 +139,18 @@ pub(crate) fn open(library: &Library) -> Result<Opened> {
         library.hint,
         tried.join(", ")
     ))
+}
+
+/// The first file of a library in the directories that are looked at, without opening it; `None` where
+/// only the system's search path may have it.
+pub(crate) fn find(library: &Library) -> Option<PathBuf> {
+    let directories = directories();
+    let named =
+        |directory: &PathBuf| library.files.iter().map(|file| directory.join(file)).collect();
+    directories
+        .iter()
+        .flat_map(|directory| -> Vec<PathBuf> { named(directory) })
+        .find(|path| path.exists())
 }
 
 fn directories() -> Vec<PathBuf> {

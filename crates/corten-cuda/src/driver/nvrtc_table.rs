@@ -1,6 +1,6 @@
 //! The functions of NVRTC.
 
-use super::{Handle, function_table, loader};
+use super::{Handle, function_table, loader, table::version};
 use corten_core::{Result, err};
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
@@ -27,6 +27,30 @@ function_table! {
     }
 }
 
+/// The NVRTC whose code the driver loads: not one of a newer major version.
+fn library() -> &'static loader::Library {
+    if version().is_ok_and(|version| version < 13_000) { &loader::NVRTC_12 } else { &loader::NVRTC }
+}
+
+/// What tells the installed NVRTC from others, without a space; `None` where there is none. The library is
+/// large: it is opened only where nothing else can tell.
+pub(crate) fn nvrtc_identity() -> Option<&'static str> {
+    static IDENTITY: OnceLock<Option<String>> = OnceLock::new();
+    let identity = IDENTITY.get_or_init(|| match loader::find(library()) {
+        Some(path) => {
+            let name = path.file_name()?.to_string_lossy().replace(char::is_whitespace, "_");
+            Some(format!("{name}:{}", std::fs::metadata(&path).ok()?.len()))
+        }
+        None => {
+            let (mut major, mut minor) = (0, 0);
+            // SAFETY: NVRTC writes two numbers.
+            unsafe { (nvrtc().ok()?.nvrtcVersion)(&mut major, &mut minor) };
+            Some(format!("{major}.{minor}"))
+        }
+    });
+    identity.as_deref()
+}
+
 /// NVRTC, opened at the first call.
 ///
 /// # Errors
@@ -34,7 +58,7 @@ function_table! {
 pub(crate) fn nvrtc() -> Result<&'static Nvrtc> {
     static NVRTC: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
     let opened = NVRTC.get_or_init(|| {
-        let opened = loader::open(&loader::NVRTC).and_then(|library| Nvrtc::of(&library));
+        let opened = loader::open(library()).and_then(|library| Nvrtc::of(&library));
         opened.map_err(|error| error.message().to_owned())
     });
     opened.as_ref().map_err(|message| err!(Runtime, "{message}"))

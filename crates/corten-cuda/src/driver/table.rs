@@ -154,10 +154,36 @@ pub(crate) fn driver() -> Result<&'static Driver> {
 const NO_DRIVER: &str = "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and \
     installed a driver from http://www.nvidia.com/Download/index.aspx";
 
+/// The first driver that has all that is called here: of CUDA 12.0.
+const OLDEST: i32 = 12_000;
+
+/// The version of CUDA that the driver offers, as 1000 * major + 10 * minor.
+///
+/// # Errors
+/// As [`driver`].
+pub(crate) fn version() -> Result<i32> {
+    Ok(version_of(driver()?))
+}
+
+fn version_of(driver: &Driver) -> i32 {
+    let mut version = 0;
+    // SAFETY: the driver writes one number, before it is initialised too.
+    unsafe { (driver.cuDriverGetVersion)(&mut version) };
+    version
+}
+
 fn start() -> Result<Driver> {
     let library =
         loader::open(&loader::DRIVER).map_err(|error| err!(Runtime, "{NO_DRIVER} ({error})"))?;
     let driver = Driver::of(&library)?;
+    let found = version_of(&driver);
+    if found < OLDEST {
+        return Err(err!(
+            Runtime,
+            "The NVIDIA driver on your system is too old (found version {found}). Please update your GPU driver by \
+             downloading and installing a new version from the URL: http://www.nvidia.com/Download/index.aspx"
+        ));
+    }
     // SAFETY: the flags must be 0.
     let status = unsafe { (driver.cuInit)(0) };
     match status {

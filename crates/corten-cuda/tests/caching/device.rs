@@ -53,6 +53,35 @@ impl State {
     }
 }
 
+/// What goes wrong on purpose, so that the checks can show that they see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// A free never reaches the allocator.
+    FreeIsLost,
+    /// A block is given back while the program holds it.
+    FreedWhileHeld,
+    /// A use on another stream is not recorded.
+    UseIsNotRecorded,
+    /// Events count as complete before their streams get there.
+    EventsAreEarly,
+    /// Memory goes back to the device while streams still use it.
+    ReleaseDoesNotWait,
+    /// A new segment begins inside another one.
+    SegmentsOverlap,
+}
+
+impl Fault {
+    pub(crate) const PLANTED: [Self; 6] = [
+        Self::FreeIsLost,
+        Self::FreedWhileHeld,
+        Self::UseIsNotRecorded,
+        Self::EventsAreEarly,
+        Self::ReleaseDoesNotWait,
+        Self::SegmentsOverlap,
+    ];
+}
+
 /// One device; every method that may not be called during a capture panics then.
 pub(crate) struct SimulatedDevice {
     state: Mutex<State>,
@@ -63,6 +92,7 @@ pub(crate) struct SimulatedDevice {
     pub(crate) events: std::sync::Arc<AtomicUsize>,
     /// Whether events fail to be recorded.
     pub(crate) fail_events: AtomicBool,
+    pub(crate) fault: Fault,
 }
 
 pub(crate) struct SimulatedEvent {
@@ -86,6 +116,7 @@ impl SimulatedDevice {
             expandable,
             events: Default::default(),
             fail_events: AtomicBool::new(false),
+            fault: Fault::None,
         }
     }
 
@@ -128,7 +159,12 @@ impl SimulatedDevice {
         if state.used() + bytes > self.capacity {
             return Err(RawError::OutOfMemory);
         }
-        let address = Self::first_gap(&state.segments, bytes);
+        let mut address = Self::first_gap(&state.segments, bytes);
+        if self.fault == Fault::SegmentsOverlap
+            && let Some((base, _)) = state.segments.last_key_value()
+        {
+            address = base + 1024;
+        }
         state.segments.insert(address, bytes);
         Ok(address)
     }
@@ -137,7 +173,9 @@ impl SimulatedDevice {
         assert!(!self.capturing.load(Ordering::Relaxed), "memory is freed during a capture");
         let mut state = self.state();
         assert_eq!(state.segments.remove(&address), Some(bytes), "freed as it was allocated");
-        state.wait();
+        if self.fault != Fault::ReleaseDoesNotWait {
+            state.wait();
+        }
     }
 }
 
@@ -156,7 +194,7 @@ impl RawStreams for SimulatedDevice {
 
     fn query_event(&self, event: &SimulatedEvent) -> Result<bool, RawError> {
         assert!(!self.capturing.load(Ordering::Relaxed), "an event is queried during a capture");
-        Ok(self.is_done(event.stream, event.at))
+        Ok(self.fault == Fault::EventsAreEarly || self.is_done(event.stream, event.at))
     }
 
     fn synchronize_event(&self, event: &SimulatedEvent) -> Result<(), RawError> {

@@ -9,8 +9,9 @@ use corten_cuda::caching::{
     SegmentInfo, StatArray, StreamId,
 };
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
-use super::device::SimulatedDevice;
+use super::device::{Fault, SimulatedDevice};
 
 const MIB: u64 = 1 << 20;
 const STREAMS: u64 = 3;
@@ -95,9 +96,10 @@ struct Model {
 }
 
 impl Model {
-    fn new(config: &str, capacity: u64) -> Self {
+    fn new(config: &str, capacity: u64, fault: Fault) -> Self {
         let config = AllocConfig::default().parse_over(config).unwrap();
-        let device = SimulatedDevice::new(capacity, config.expandable_segments);
+        let mut device = SimulatedDevice::new(capacity, config.expandable_segments);
+        device.fault = fault;
         Self {
             allocator: CachingAllocator::new(device, 1, config.clone()),
             config,
@@ -219,7 +221,9 @@ impl Model {
 
     fn free(&mut self, index: usize) {
         let Some(address) = self.key(index) else { return };
-        self.allocator.free(0, address).unwrap();
+        if self.device().fault != Fault::FreeIsLost {
+            self.allocator.free(0, address).unwrap();
+        }
         self.live.remove(&address);
         self.uses.extend(self.current.remove(&address).into_iter().flatten());
         assert!(self.allocator.free(0, address).is_err(), "a second free is refused");
@@ -227,7 +231,11 @@ impl Model {
 
     fn record(&mut self, index: usize, stream: StreamId) {
         let Some(address) = self.key(index) else { return };
-        self.allocator.record_stream(0, address, stream).unwrap();
+        match self.device().fault {
+            Fault::UseIsNotRecorded => {}
+            Fault::FreedWhileHeld => self.allocator.free(0, address).unwrap(),
+            _ => self.allocator.record_stream(0, address, stream).unwrap(),
+        }
         let (bytes, _) = self.live[&address];
         let at = self.device().launch(stream);
         let used = Use { first: address, end: address + bytes, stream, at };
@@ -388,21 +396,46 @@ fn recount(segments: &[SegmentInfo], max_split_size: u64) -> DeviceStats {
     stats
 }
 
-/// How many programs are run: a sample, or what the full tests want.
+/// How many programs are run: as many as PROPTEST_CASES says, else a sample, or what the full tests want.
 pub(crate) fn cases(full: u32) -> ProptestConfig {
-    let cases = if std::env::var_os("CORTEN_TEST_FULL").is_some() { full } else { 2_000 };
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    let given = ProptestConfig::default();
+    let cases = match (std::env::var_os("PROPTEST_CASES"), std::env::var_os("CORTEN_TEST_FULL")) {
+        (Some(_), _) => given.cases,
+        (None, Some(_)) => full,
+        (None, None) => 2_000,
+    };
+    ProptestConfig { cases, failure_persistence: None, ..given }
+}
+
+fn programs() -> impl Strategy<Value = (usize, u64, Vec<Step>)> {
+    (0..CONFIGS.len(), 40..200u64, prop::collection::vec(steps(), 1..60))
+}
+
+fn run(mut model: Model, steps: &[Step]) {
+    for step in steps {
+        model.step(step);
+        model.check();
+    }
+    model.finish();
 }
 
 #[test]
 fn random_programs_keep_the_rules() {
-    let programs = (0..CONFIGS.len(), 40..200u64, prop::collection::vec(steps(), 1..60));
-    proptest!(cases(1_000_000), |((config, capacity, steps) in programs)| {
-        let mut model = Model::new(CONFIGS[config], capacity * MIB);
-        for step in &steps {
-            model.step(step);
-            model.check();
-        }
-        model.finish();
+    proptest!(cases(1_000_000), |((config, capacity, steps) in programs())| {
+        run(Model::new(CONFIGS[config], capacity * MIB, Fault::None), &steps);
     });
+}
+
+#[test]
+fn planted_faults_are_caught() {
+    for fault in Fault::PLANTED {
+        let config = ProptestConfig { cases: 2_000, max_shrink_iters: 0, ..cases(0) };
+        let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+        let caught =
+            TestRunner::new_with_rng(config, rng).run(&programs(), |(config, capacity, steps)| {
+                run(Model::new(CONFIGS[config], capacity * MIB, fault), &steps);
+                Ok(())
+            });
+        assert!(caught.is_err(), "nobody notices {fault:?}");
+    }
 }

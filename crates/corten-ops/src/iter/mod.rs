@@ -389,22 +389,9 @@ impl TensorIterator {
         if self.numel == 0 {
             return Ok(());
         }
-        let (mut low, mut high) = (0_i64, operand.dtype.itemsize() as i64);
-        for (&size, &stride) in self.shape.iter().zip(&operand.strides) {
-            let last = (size - 1).saturating_mul(stride);
-            (low, high) = (low.saturating_add(last.min(0)), high.saturating_add(last.max(0)));
-        }
         let first = start.addr() as i64 - storage.addr() as i64 + operand.byte_offset;
-        let within = first.saturating_add(low) >= 0
-            && usize::try_from(first.saturating_add(high)).is_ok_and(|end| end <= nbytes);
-        if !within {
-            bail!(
-                Runtime,
-                "a tensor was given another shape or storage by another thread while an operator \
-                 was about to use it"
-            );
-        }
-        Ok(())
+        let walk = self.shape.iter().copied().zip(operand.strides.iter().copied());
+        check_extent(walk, first, operand.dtype.itemsize(), nbytes)
     }
 
     /// Gives the operands' storages free and copies temporary outputs to the caller's tensors.
@@ -457,4 +444,32 @@ impl TensorIterator {
         }
         Ok(&self.operands[0].tensor)
     }
+}
+
+/// That a walk over elements, given by sizes that are not 0 and strides in bytes, stays in a storage of `nbytes`
+/// bytes, in which it begins `first` bytes from the start.
+///
+/// # Errors
+/// `Runtime` otherwise: the storage has changed since the walk was planned.
+#[inline]
+pub fn check_extent(
+    walk: impl Iterator<Item = (i64, i64)>,
+    first: i64,
+    itemsize: usize,
+    nbytes: usize,
+) -> Result<()> {
+    let (mut low, mut high) = (0_i64, itemsize as i64);
+    for (size, stride) in walk {
+        let last = (size - 1).saturating_mul(stride);
+        (low, high) = (low.saturating_add(last.min(0)), high.saturating_add(last.max(0)));
+    }
+    let within = first.saturating_add(low) >= 0
+        && usize::try_from(first.saturating_add(high)).is_ok_and(|end| end <= nbytes);
+    if !within {
+        bail!(
+            Runtime,
+            "a tensor was given another shape or storage by another thread while an operator was about to use it"
+        );
+    }
+    Ok(())
 }

@@ -2,7 +2,6 @@
 
 use super::device_index;
 use crate::args::{Bound, parser};
-use crate::functions::op1;
 use crate::py::errors::runtime_error;
 use crate::py::gil::detach;
 use crate::py::{Args, Obj, Py, ffi, method};
@@ -11,8 +10,6 @@ use corten::cuda::caching::{
     BlockInfo, HistoryOptions, PoolId, SegmentInfo, StreamId, TraceAction, TraceEntry,
 };
 use corten::cuda::{self, Stream};
-use corten_core::{KeySet, TensorBase};
-use corten_ops::{Tensor, op};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -288,22 +285,8 @@ fn pin(_module: &Obj, args: Args<'_>) -> Py<Obj> {
             tensor::legacy_name(&source)
         )));
     }
-    if is_pinned(&source) {
-        return tensor::wrap(&source);
-    }
-    let (sizes, strides) = (source.sizes(), source.strides());
-    let steps = sizes.iter().zip(strides.iter()).map(|(&size, &stride)| (size - 1) * stride);
-    let elements = if source.numel() == 0 { 0 } else { 1 + steps.sum::<i64>() };
-    let storage = cuda::pinned_storage(elements as usize * source.itemsize())?;
-    let keys = KeySet::for_tensor(source.device().device_type, source.layout(), source.dtype());
-    let base = TensorBase::new_with_storage(storage, source.dtype(), keys, &sizes, &strides, 0)?;
-    let made = Tensor::from(base);
-    op::copy_(&made, &op1!("aten::detach", &source)?, false)?;
-    tensor::wrap(&made)
+    tensor::wrap(&cuda::pin_memory(&source)?)
 }
 
 /// Whether the memory of a tensor is pinned.
-pub(crate) fn is_pinned(tensor: &Tensor) -> bool {
-    tensor.device().is_cpu()
-        && tensor.storage_opt().is_some_and(|storage| cuda::is_pinned(storage.data_ptr()))
-}
+pub(crate) use corten::cuda::is_tensor_pinned as is_pinned;
