@@ -185,8 +185,26 @@ CT_FN void multiply_fragments(V (*sums)[4], const V (*left)[4], const T* right, 
     }
 }
 
+/// 16 bytes from global to shared memory, there after `wait_for_copies`.
+template <class T> CT_FN void copy_16_bytes(T* to, const T* from) {
+#ifdef CT_MMA
+    u32 address;
+    asm("{ .reg .u64 wide; cvta.to.shared.u64 wide, %1; cvt.u32.u64 %0, wide; }" : "=r"(address) : "l"(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(address), "l"(from) : "memory");
+#else
+    *(Bytes16<T>*)to = *(const Bytes16<T>*)from;
+#endif
+}
+/// Waits for the thread's own copies; a barrier must follow for those of others.
+CT_FN void wait_for_copies() {
+#ifdef CT_MMA
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 /// Rows of a matrix into shared memory by all threads of a block, `to_row` apart; zeros beyond `rows` and `cols`
-/// up to `all_rows` and `all_cols`. With `wide`, addresses and distances are multiples of 16 bytes.
+/// up to `all_rows` and `all_cols`. With `wide`, addresses and distances are multiples of 16 bytes. They are there
+/// after `wait_for_copies` and a barrier.
 template <class T>
 CT_FN void load_rows(
     T* to, u32 to_row, const T* from, i64 from_row, u32 rows, u32 all_rows, u32 cols, u32 all_cols, bool wide
@@ -195,18 +213,19 @@ CT_FN void load_rows(
     u32 packs = all_cols / WIDE;
     for (u32 i = threadIdx.x; i < all_rows * packs; i += blockDim.x) {
         u32 row = i / packs, col = i % packs * WIDE;
-        Bytes16<T> pack;
         const T* at = from + row * from_row + col;
+        T* place = to + row * to_row + col;
         if (wide && row < rows && col + WIDE <= cols) {
-            pack = *(const Bytes16<T>*)at;
-        } else {
-            #pragma unroll
-            for (u32 part = 0; part < WIDE; part++) {
-                bool inside = row < rows && col + part < cols;
-                pack.v[part] = inside ? at[part] : narrow<T>(0.0f);
-            }
+            copy_16_bytes(place, at);
+            continue;
         }
-        *(Bytes16<T>*)(to + row * to_row + col) = pack;
+        Bytes16<T> pack;
+        #pragma unroll
+        for (u32 part = 0; part < WIDE; part++) {
+            bool inside = row < rows && col + part < cols;
+            pack.v[part] = inside ? at[part] : narrow<T>(0.0f);
+        }
+        *(Bytes16<T>*)place = pack;
     }
 }
 

@@ -53,6 +53,7 @@ struct Geometry {
     offset: u64,
     drops: u32,
     kept: u32,
+    stages: u32,
 }
 
 /// How scores are formed.
@@ -195,17 +196,26 @@ impl Call {
         columns.next_multiple_of(16) + 16 / self.dtype().itemsize() as u32
     }
 
-    /// Warps of a block, eights of rows in a tile, and bytes of shared memory: own rows of one width, and tiles
-    /// of another one, in elements per row.
-    fn tiling(&self, own: u32, tile: u32, eights: &[u32]) -> Result<[u32; 3]> {
+    /// Eights of rows in a tile, the best ones first: large tiles are for sums that leave registers to them, and for
+    /// tensor cores, since the loops of others are long text.
+    fn tiles(&self, sums_are_small: bool) -> &'static [u32] {
+        if sums_are_small && self.dtype().is_reduced_float() { &[8, 4, 2] } else { &[4, 2] }
+    }
+
+    /// Warps of a block, eights of rows in a tile, tiles at a time, and bytes of shared memory: own rows of one
+    /// width, and tiles of another one, in elements per row.
+    fn tiling(&self, own: u32, tile: u32, eights: &[u32]) -> Result<[u32; 4]> {
         let size = self.dtype().itemsize() as u32;
         let device = &gpu(self.query.device().index)?.properties;
+        // Logarithms and inner products of two tiles of 64 queries.
+        let beside = 2 * 2 * 64 * self.wide_dtype().itemsize() as u32;
         let most = (device.shared_memory_per_block_optin as u32).clamp(48 << 10, SHARED);
         for warps in [4, 2, 1] {
             for &eights in eights {
-                let bytes = (16 * warps * own + 8 * eights * tile) * size;
-                if bytes <= most {
-                    return Ok([warps, eights, bytes]);
+                let bytes =
+                    |stages| (16 * warps * own + 8 * eights * stages * tile) * size + beside;
+                if let Some(stages) = [2, 1].into_iter().find(|&stages| bytes(stages) <= most) {
+                    return Ok([warps, eights, stages, bytes(stages) - beside]);
                 }
             }
         }
@@ -235,7 +245,9 @@ impl Call {
         self.geometry.logs = strides(logs);
         let columns = eights(self.geometry.value_width, &[4, 8, 12, 16, 24, 32]);
         let (depth, value) = (self.row(self.geometry.width), self.row(8 * columns));
-        let [warps, keys, shared] = self.tiling(depth, depth + value, &[8, 4, 2])?;
+        let tiles = self.tiles(columns <= 16);
+        let [warps, keys, stages, shared] = self.tiling(depth, depth + value, tiles)?;
+        self.geometry.stages = stages;
         let absent = Tensor::undefined();
         let (query, key, value) = (self.query.clone(), self.key.clone(), self.value.clone());
         let bias = self.bias.clone().unwrap_or_else(|| absent.clone());
@@ -346,8 +358,9 @@ impl Call {
         let (columns, across) = columns_of(width.max(value_width));
         let rows_of = self.row(width.max(8 * columns * across))
             + self.row(value_width.max(8 * columns * across));
-        let tiles: &[u32] = if columns > 8 { &[4, 2] } else { &[8, 4, 2] };
-        let [warps, tile, shared] = self.tiling(rows_of, rows_of, tiles)?;
+        let tiles = self.tiles(columns <= 8);
+        let [warps, tile, stages, shared] = self.tiling(rows_of, rows_of, tiles)?;
+        geometry.stages = stages;
         let key_heads = geometry.heads / geometry.shared_by;
         let shape = self.shape(geometry.keys, key_heads, warps, shared, across)?;
         // SAFETY: as above.
@@ -358,7 +371,8 @@ impl Call {
         }
         let (columns, across) = columns_of(width);
         let rows_of = self.row(width.max(8 * columns * across)) + self.row(value_width);
-        let [warps, tile, shared] = self.tiling(rows_of, rows_of, tiles)?;
+        let [warps, tile, stages, shared] = self.tiling(rows_of, rows_of, tiles)?;
+        geometry.stages = stages;
         let shape = self.shape(geometry.queries, geometry.heads, warps, shared, across)?;
         // SAFETY: as above.
         unsafe {
