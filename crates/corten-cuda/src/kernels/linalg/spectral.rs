@@ -17,7 +17,7 @@ static RAYLEIGH: Template = Template { name: "rayleigh", text: TEXT };
 static COMPLETE: Template = Template { name: "complete_basis", text: TEXT };
 
 /// Up to so many columns all sweeps of a matrix are done in one launch.
-const WHOLE: u32 = 128;
+const WHOLE: u32 = 64;
 /// Sweeps after which matrices count as not convergent.
 const SWEEPS: u32 = 40;
 
