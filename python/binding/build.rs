@@ -1,5 +1,5 @@
-//! Asks the linker, where it can, to lay the functions of small calls side by side, and to write down what is
-//! where. It may not fold functions that are the same: what frees memory is told apart by its address.
+//! Asks the linker, where it can, to lay the functions of small calls side by side, to keep one of functions
+//! that are the same, and to write down what is where.
 //!
 //! A call of one small operator runs through a hundred functions of a library of 28 megabytes. Where
 //! the linker leaves them, they push each other out of the processor's instruction cache: small calls
@@ -20,9 +20,12 @@ fn main() {
     let (Ok(here), Ok(out)) = (env::var("CARGO_MANIFEST_DIR"), env::var("OUT_DIR")) else { return };
     let order = Path::new(&here).join("order.ld").display().to_string();
     let order = ["-T".to_owned(), order];
+    // Functions of different types that are the same instructions become one. Nothing here tells functions
+    // apart by their addresses: what frees memory is told apart by that of a `static`.
+    let fold = ["-Wl,--icf=all".to_owned()];
     // What `cargo xtask size` reads.
     let map = [format!("-Wl,-Map={out}/link.map")];
-    let choices: [(bool, &[String]); 2] = [(wanted, &order), (true, &map)];
+    let choices: [(bool, &[String]); 3] = [(wanted, &order), (true, &fold), (true, &map)];
     for (_, arguments) in choices.iter().filter(|(wanted, _)| *wanted && optimised) {
         if understood(arguments, &out).unwrap_or(false) {
             for argument in *arguments {

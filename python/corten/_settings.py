@@ -31,6 +31,8 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
             )
     _C._set_deterministic_algorithms(mode)
     _state["warn_only"] = warn_only
+    if "_cuda_init" in vars(_C):
+        _C._cuda_onlyWarnOfDeterminism(warn_only)
 
 
 def are_deterministic_algorithms_enabled():
@@ -67,7 +69,10 @@ def set_float32_matmul_precision(precision):
     """``highest``, ``high`` or ``medium``: how exact products of float32 matrices must be."""
     if precision not in ("highest", "high", "medium"):
         raise RuntimeError(f"{precision} is not a valid precision")
+    from corten.backends._cublas import set_precision
+
     _state["precision"] = precision
+    set_precision("matmul", "ieee" if precision == "highest" else "tf32")
 
 
 def get_float32_matmul_precision():

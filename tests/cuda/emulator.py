@@ -19,11 +19,12 @@ SETTINGS = ["SEED", "DEVICES", "MEM", "STRICT", "FAIL", "COMPUTE", "VERSION", "R
 
 
 def build():
-    """The folder with `libcuda.so.1` and `libnvrtc.so.13`."""
+    """The folder with the emulated driver, NVRTC and cuBLASLt."""
     texts = b"".join(file.read_bytes() for file in sorted(SOURCES.iterdir()) if file.is_file())
     state = hashlib.sha256(texts + CXX.encode()).hexdigest()[:16]
     out = Path(tempfile.gettempdir()) / f"corten-emulator-{os.getuid()}-{state}"
-    if not all((out / name).exists() for name in ["libcuda.so.1", "libnvrtc.so.13"]):
+    libraries = ["libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libnvidia-ml.so.1"]
+    if not all((out / name).exists() for name in libraries):
         subprocess.run([SOURCES / "build.sh", out], check=True)
     return out
 

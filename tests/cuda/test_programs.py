@@ -2,6 +2,7 @@
 
 import sys
 import unittest
+import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -21,6 +22,60 @@ class Gpt(nn.Module):
         return self.head(self.layer(self.embedding(x), src_mask=mask, is_causal=True))
 
 
+class SelfAttention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.c_attn, self.c_proj = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        parts = self.c_attn(x).split(width, dim=2)
+        q, k, v = (part.view(batch, length, self.heads, width // self.heads).transpose(1, 2) for part in parts)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.c_proj(y.transpose(1, 2).contiguous().view(batch, length, width))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(width, bias=False), nn.LayerNorm(width, bias=False)
+        self.attn = SelfAttention(width, heads)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class NanoGpt(nn.Module):
+    """A decoder with positions, pre-normalisation and tied weights."""
+
+    def __init__(self, vocabulary=20, length=16, width=32, heads=4, layers=2):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.ln_f = nn.LayerNorm(width, bias=False)
+        self.lm_head = nn.Linear(width, vocabulary, bias=False)
+        self.wte.weight = self.lm_head.weight
+        for parameter in self.parameters():
+            if parameter.dim() >= 2:
+                nn.init.normal_(parameter, 0.0, 0.2)
+
+    def forward(self, x):
+        x = self.wte(x) + self.wpe(torch.arange(x.shape[1], device=x.device))
+        for block in self.blocks:
+            x = block(x)
+        return self.lm_head(self.ln_f(x))
+
+
+def decayed(parameters):
+    parameters = list(parameters)
+    return torch.optim.AdamW([{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": 0.1},
+                              {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}],
+                             lr=1e-3, betas=(0.9, 0.95))
+
+
 class Lstm(nn.Module):
     def __init__(self):
         super().__init__()
@@ -37,7 +92,7 @@ def convolutions():
 
 @usable
 class Training(CudaTest):
-    def losses(self, device, make, optimizer, loss):
+    def losses(self, device, make, optimizer, loss, clipped=None):
         torch.manual_seed(0)
         model = make().to(device)
         steps = optimizer(model.parameters())
@@ -46,14 +101,16 @@ class Training(CudaTest):
             steps.zero_grad()
             value = loss(model)
             value.backward()
+            if clipped is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), clipped)
             steps.step()
             found.append(value.item())
         state = {name: value.cpu() for name, value in model.state_dict().items()}
         return found, state
 
-    def both(self, make, optimizer, loss):
-        wanted, wanted_state = self.losses("cpu", make, optimizer, lambda model: loss(model, "cpu"))
-        found, state = self.losses("cuda", make, optimizer, lambda model: loss(model, "cuda"))
+    def both(self, make, optimizer, loss, clipped=None):
+        wanted, wanted_state = self.losses("cpu", make, optimizer, lambda model: loss(model, "cpu"), clipped)
+        found, state = self.losses("cuda", make, optimizer, lambda model: loss(model, "cuda"), clipped)
         for one, other in zip(found, wanted):
             self.assertAlmostEqual(one, other, delta=1e-4)
         for name, value in wanted_state.items():
@@ -69,6 +126,17 @@ class Training(CudaTest):
         text = torch.randint(0, 16, (2, 12))
         self.both(Gpt, lambda p: torch.optim.SGD(p, 0.1), lambda model, device: F.cross_entropy(
             model(text.to(device))[:, :-1].reshape(-1, 16), text.to(device)[:, 1:].reshape(-1)))
+
+    def test_nanogpt(self):
+        text = torch.randint(0, 20, (3, 17))
+
+        def loss(model, device):
+            logits = model(text[:, :-1].to(device))
+            return F.cross_entropy(logits.view(-1, 20), text[:, 1:].to(device).reshape(-1))
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.both(NanoGpt, decayed, loss, clipped=1.0)
 
     def test_lstm(self):
         x = torch.randn(3, 7, 6)

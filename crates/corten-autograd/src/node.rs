@@ -134,6 +134,8 @@ pub struct InputMetadata {
     pub device: Device,
     /// Whether gradients keep the dtype in which they arrive.
     pub any_dtype: bool,
+    /// The number of the stream that computed the output, on a device that has streams.
+    pub(crate) stream: u16,
 }
 
 impl Default for InputMetadata {
@@ -146,6 +148,7 @@ impl Default for InputMetadata {
             layout: Layout::Strided,
             device: Device::CPU,
             any_dtype: false,
+            stream: 0,
         }
     }
 }
@@ -167,6 +170,9 @@ impl InputMetadata {
         // Layout and device of a plain tensor are those that are there.
         if !tensor.is_dense_cpu() {
             (self.layout, self.device) = (tensor.layout(), tensor.device());
+            if self.device.is_cuda() {
+                self.stream = crate::engine::stream_number(self.device.index);
+            }
         }
         self.sizes.set_to_sizes_of(tensor);
     }

@@ -5,8 +5,8 @@
 use crate::emit::{self, Generated};
 use crate::registry::{Mistake, Registry, missing};
 use crate::sources::{
-    CPU_MISSING, CUDA_KERNELS, CUDA_TEXT, EXPR, FORMULAS, OPS, Sources, cuda_parts, functions,
-    vocabulary,
+    CPU_MISSING, CUDA_KERNELS, CUDA_TEXT, EXPR, FORMULAS, OPS, Sources, TABLES, cuda_parts,
+    functions, vocabulary,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,7 +30,8 @@ pub fn cpu() -> ExitCode {
 
 /// Writes the file of corten-cuda.
 pub fn cuda() -> ExitCode {
-    run(&[OPS, EXPR, CUDA_TEXT, CUDA_KERNELS], |root| {
+    let [gamma, incomplete, bessel] = TABLES;
+    run(&[OPS, EXPR, CUDA_TEXT, CUDA_KERNELS, gamma, incomplete, bessel], |root| {
         Ok(emit::cuda(&registry(root)?, &vocabulary(root)?, &cuda_parts(root)?))
     })
 }

@@ -4,6 +4,7 @@ use crate::emit::CudaParts;
 use crate::formula::Functions;
 use crate::formula::pointwise::{CudaVocabulary, Vocabulary};
 use crate::registry::{Location, Mistake, Registry};
+use quote::ToTokens;
 use std::path::Path;
 
 /// The registry with what its expressions and formulas can call.
@@ -23,8 +24,16 @@ pub(crate) const OPS: &str = "ops";
 pub(crate) const EXPR: &str = "crates/corten-cpu/src/vec/expr.rs";
 /// The operators that the CPU declares not to have.
 pub(crate) const CPU_MISSING: &str = "crates/corten-cpu/missing.toml";
-/// The primitives of CUDA kernels.
-pub(crate) const CUDA_TEXT: &str = "crates/corten-cuda/kernels/math.cuh";
+/// The texts that define primitives of CUDA kernels: the first is part of every kernel, the others of those
+/// that need them.
+pub(crate) const CUDA_TEXT: &str = "crates/corten-cuda/kernels";
+const PRIMITIVES: &[&str] = &["math", "special", "incomplete", "polynomials"];
+/// The sources of the coefficients of special functions, which CUDA's text has as tables.
+pub(crate) const TABLES: [&str; 3] = [
+    "crates/corten-cpu/src/special/gamma.rs",
+    "crates/corten-cpu/src/special/incomplete.rs",
+    "crates/corten-cpu/src/vec/bessel.rs",
+];
 /// The functions that launch CUDA kernels, one file per family.
 pub(crate) const CUDA_KERNELS: &str = "crates/corten-cuda/src/kernels";
 /// The crate of the functions of gradient formulas.
@@ -55,9 +64,9 @@ pub(crate) fn functions(root: &Path) -> Result<Functions, Vec<Mistake>> {
     Functions::read(&root.join(AUTOGRAD)).map_err(|message| vec![trouble(FORMULAS, message)])
 }
 
-/// What corten-cuda has: an operator whose kernel has a function of the same name there runs on CUDA.
+/// What corten-cuda has: an operator whose kernel has a function of the same name there, or one that a macro
+/// defines, runs on CUDA.
 pub(crate) fn cuda_parts(root: &Path) -> Result<CudaParts, Vec<Mistake>> {
-    let text = std::fs::read_to_string(root.join(CUDA_TEXT)).unwrap_or_default();
     let mut kernels = std::collections::BTreeSet::new();
     let files = std::fs::read_dir(root.join(CUDA_KERNELS)).into_iter().flatten().flatten();
     for path in files.map(|entry| entry.path()) {
@@ -70,11 +79,57 @@ pub(crate) fn cuda_parts(root: &Path) -> Result<CudaParts, Vec<Mistake>> {
                 syn::Item::Fn(item) if matches!(item.vis, syn::Visibility::Public(_)) => {
                     kernels.insert(format!("{family}::{}", item.sig.ident));
                 }
+                // An invocation: a definition has a name.
+                syn::Item::Macro(item) if item.ident.is_none() => {
+                    let names = public_functions(item.mac.tokens);
+                    kernels.extend(names.into_iter().map(|name| format!("{family}::{name}")));
+                }
                 _ => {}
             }
         }
     }
-    Ok(CudaParts { primitives: CudaVocabulary::read(&text), kernels })
+    let mut primitives = CudaVocabulary::default();
+    for name in PRIMITIVES {
+        let path = root.join(CUDA_TEXT).join(format!("{name}.cuh"));
+        primitives.add(name, &std::fs::read_to_string(path).unwrap_or_default());
+    }
+    Ok(CudaParts { primitives, kernels, tables: tables(root)? })
+}
+
+/// The constant arrays of numbers in the sources of special functions, as C++.
+fn tables(root: &Path) -> Result<String, Vec<Mistake>> {
+    let mut tables = String::new();
+    for path in TABLES {
+        let text = std::fs::read_to_string(root.join(path)).unwrap_or_default();
+        let file =
+            syn::parse_file(&text).map_err(|error| vec![trouble(path, error.to_string())])?;
+        for item in file.items {
+            let syn::Item::Const(item) = item else { continue };
+            if let (syn::Type::Array(_), syn::Expr::Array(_)) = (&*item.ty, &*item.expr) {
+                tables.push_str(&table(&item));
+            }
+        }
+    }
+    Ok(tables)
+}
+
+/// One of them. Brackets become sizes and braces; C++ has no underscores in numbers.
+fn table(item: &syn::ItemConst) -> String {
+    let (mut sizes, mut ty) = (String::new(), &*item.ty);
+    while let syn::Type::Array(array) = ty {
+        sizes.push_str(&format!("[{}]", array.len.to_token_stream()));
+        ty = &array.elem;
+    }
+    let values = item.expr.to_token_stream().to_string();
+    let values = values.replace('[', "{").replace(']', "}").replace('_', "");
+    format!("__device__ const double {}{sizes} = {values};\n", item.ident)
+}
+
+/// The functions that the invocation of a macro names as `pub fn name`.
+fn public_functions(tokens: proc_macro2::TokenStream) -> Vec<String> {
+    let words: Vec<String> = tokens.into_iter().map(|token| token.to_string()).collect();
+    let named = words.windows(3).filter(|words| words[0] == "pub" && words[1] == "fn");
+    named.map(|words| words[2].clone()).collect()
 }
 
 fn trouble(file: &str, message: String) -> Mistake {

@@ -9,8 +9,36 @@ use std::sync::Arc;
 
 use crate::Device;
 
-/// Frees what a context pointer stands for.
-pub type Deleter = unsafe fn(*mut c_void);
+/// What frees the contexts of [`DataPtr`]s.
+///
+/// A deleter is told apart by the address of its `static`. That of its function would not do: a linker may
+/// give functions of the same instructions one address.
+pub type Deleter = &'static FreeContext;
+
+/// A function that frees what a context pointer stands for. One that is to be told apart from others is a
+/// `static`.
+pub struct FreeContext {
+    free: unsafe fn(*mut c_void),
+    context: Context,
+}
+
+/// What the context of a deleter is.
+#[derive(PartialEq, Eq)]
+enum Context {
+    /// A `Box<Box<dyn Any + Send + Sync>>` of [`DataPtr::with_owner`].
+    Owner,
+    /// An `Arc<DataPtr>` of [`DataPtr::share_parts`].
+    Share,
+    /// What its function knows.
+    Opaque,
+}
+
+impl FreeContext {
+    /// A deleter that calls a function.
+    pub const fn new(free: unsafe fn(*mut c_void)) -> Self {
+        Self { free, context: Context::Opaque }
+    }
+}
 
 /// Memory, the context that owns it, the function that frees the context, and the device.
 ///
@@ -31,6 +59,10 @@ unsafe impl Send for DataPtr {}
 // SAFETY: a shared `DataPtr` only lends out raw pointers.
 unsafe impl Sync for DataPtr {}
 
+static DELETE_NOTHING: FreeContext = FreeContext::new(delete_nothing);
+static DELETE_OWNER: FreeContext = FreeContext { free: delete_owner, context: Context::Owner };
+static DELETE_SHARE: FreeContext = FreeContext { free: delete_share, context: Context::Share };
+
 unsafe fn delete_nothing(_: *mut c_void) {}
 
 unsafe fn delete_owner(context: *mut c_void) {
@@ -46,18 +78,18 @@ unsafe fn delete_share(context: *mut c_void) {
 impl DataPtr {
     /// No memory, on a device.
     pub const fn null(device: Device) -> Self {
-        Self { data: ptr::null_mut(), context: ptr::null_mut(), deleter: delete_nothing, device }
+        Self { data: ptr::null_mut(), context: ptr::null_mut(), deleter: &DELETE_NOTHING, device }
     }
 
     /// Memory that somebody else owns.
     pub const fn borrowed(data: *mut u8, device: Device) -> Self {
-        Self { data, context: ptr::null_mut(), deleter: delete_nothing, device }
+        Self { data, context: ptr::null_mut(), deleter: &DELETE_NOTHING, device }
     }
 
-    /// Memory that `deleter(context)` frees.
+    /// Memory whose context `deleter` frees.
     ///
     /// # Safety
-    /// It must be sound to call `deleter(context)` once, from any thread, when the memory is no
+    /// It must be sound to call the deleter's function with `context` once, from any thread, when the memory is no
     /// longer used.
     #[inline]
     pub const unsafe fn new(
@@ -72,7 +104,7 @@ impl DataPtr {
     /// Memory that lives as long as `owner`.
     pub fn with_owner(data: *mut u8, owner: Box<dyn Any + Send + Sync>, device: Device) -> Self {
         let context = Box::into_raw(Box::new(owner)).cast();
-        Self { data, context, deleter: delete_owner, device }
+        Self { data, context, deleter: &DELETE_OWNER, device }
     }
 
     /// The owner given to [`with_owner`](Self::with_owner), if there was one.
@@ -90,11 +122,11 @@ impl DataPtr {
         if context.is_null() {
             return None;
         }
-        if ptr::fn_addr_eq(deleter, delete_share as Deleter) {
+        if deleter.context == Context::Share {
             // SAFETY: this deleter goes with contexts of `share_parts` only.
             return unsafe { &*context.cast::<Self>() }.owner();
         }
-        let owned = ptr::fn_addr_eq(deleter, delete_owner as Deleter);
+        let owned = deleter.context == Context::Owner;
         // SAFETY: this deleter goes with contexts of `with_owner` only.
         owned.then(|| unsafe { &**context.cast::<Box<dyn Any + Send + Sync>>() })
     }
@@ -113,7 +145,7 @@ impl DataPtr {
         if context.is_null() {
             return Arc::new(Self::borrowed(data, device));
         }
-        if ptr::fn_addr_eq(*deleter, delete_share as Deleter) {
+        if deleter.context == Context::Share {
             let shared = context.cast::<Self>().cast_const();
             // SAFETY: this deleter goes with references made below; the count goes up by one for
             // the reference that is returned.
@@ -123,9 +155,9 @@ impl DataPtr {
             };
         }
         // SAFETY: by contract these are the parts of one `DataPtr`, which the new one replaces.
-        let shared = Arc::new(unsafe { Self::new(data, *context, *deleter, device) });
+        let shared = Arc::new(unsafe { Self::new(data, *context, deleter, device) });
         *context = Arc::into_raw(Arc::clone(&shared)).cast_mut().cast();
-        *deleter = delete_share;
+        *deleter = &DELETE_SHARE;
         shared
     }
 
@@ -134,17 +166,17 @@ impl DataPtr {
     where
         F: FnOnce(*mut u8) + Send + 'static,
     {
-        struct Context<F> {
+        struct Closure<F> {
             data: *mut u8,
             free: F,
         }
         unsafe fn delete<F: FnOnce(*mut u8)>(context: *mut c_void) {
             // SAFETY: `with_closure` made the context from exactly such a box.
-            let Context { data, free } = *unsafe { Box::from_raw(context.cast::<Context<F>>()) };
+            let Closure { data, free } = *unsafe { Box::from_raw(context.cast::<Closure<F>>()) };
             free(data);
         }
-        let context = Box::into_raw(Box::new(Context { data, free })).cast();
-        Self { data, context, deleter: delete::<F>, device }
+        let context = Box::into_raw(Box::new(Closure { data, free })).cast();
+        Self { data, context, deleter: const { &FreeContext::new(delete::<F>) }, device }
     }
 
     /// The memory.
@@ -159,7 +191,7 @@ impl DataPtr {
         self.context
     }
 
-    /// The function that frees the context.
+    /// What frees the context.
     pub const fn deleter(&self) -> Deleter {
         self.deleter
     }
@@ -177,7 +209,7 @@ impl DataPtr {
 
     /// The context, if `expected` is what frees it.
     pub fn cast_context<T>(&self, expected: Deleter) -> Option<*mut T> {
-        ptr::fn_addr_eq(self.deleter, expected).then_some(self.context.cast())
+        ptr::eq(self.deleter, expected).then_some(self.context.cast())
     }
 
     /// Replaces the deleter if it is `expected`. Returns whether it was.
@@ -185,7 +217,7 @@ impl DataPtr {
     /// # Safety
     /// As for [`new`](Self::new) with the new deleter.
     pub unsafe fn compare_exchange_deleter(&mut self, expected: Deleter, new: Deleter) -> bool {
-        let equal = ptr::fn_addr_eq(self.deleter, expected);
+        let equal = ptr::eq(self.deleter, expected);
         if equal {
             self.deleter = new;
         }
@@ -194,7 +226,7 @@ impl DataPtr {
 
     /// Gives the context up without freeing it.
     pub fn release_context(&mut self) -> *mut c_void {
-        self.deleter = delete_nothing;
+        self.deleter = &DELETE_NOTHING;
         std::mem::replace(&mut self.context, ptr::null_mut())
     }
 
@@ -221,7 +253,7 @@ impl Drop for DataPtr {
     fn drop(&mut self) {
         if !self.context.is_null() {
             // SAFETY: the constructors demand that this call is sound, and it happens once.
-            unsafe { (self.deleter)(self.context) };
+            unsafe { (self.deleter.free)(self.context) };
         }
     }
 }

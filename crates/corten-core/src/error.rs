@@ -22,6 +22,7 @@ struct Inner {
     operator: Option<Cow<'static, str>>,
     external: Option<Box<dyn Any + Send + Sync>>,
     origin: &'static Location<'static>,
+    code: i32,
 }
 
 /// What went wrong, in the terms of Python's exception classes.
@@ -39,6 +40,8 @@ pub enum ErrorKind {
     NotImplemented,
     /// `OutOfMemoryError`, a `RuntimeError`.
     OutOfMemory,
+    /// `AcceleratorError`, a `RuntimeError` with the number of the device's error.
+    Accelerator,
     /// `BufferError`.
     Buffer,
     /// `LinAlgError`, a `RuntimeError`.
@@ -62,7 +65,7 @@ impl Error {
         if crate::config::settings().panic_on_error {
             panic!("{kind:?} at {origin}: {message}");
         }
-        Self(Box::new(Inner { kind, message, operator: None, external: None, origin }))
+        Self(Box::new(Inner { kind, message, operator: None, external: None, origin, code: 0 }))
     }
 
     /// Wraps an error of another language, for instance a Python exception raised in a hook.
@@ -75,7 +78,22 @@ impl Error {
             operator: None,
             external: Some(payload),
             origin: Location::caller(),
+            code: 0,
         }))
+    }
+
+    /// An error that a device reports by number.
+    #[cold]
+    #[track_caller]
+    pub fn accelerator(code: i32, message: impl Into<Cow<'static, str>>) -> Self {
+        let mut made = Self::new(ErrorKind::Accelerator, message);
+        made.0.code = code;
+        made
+    }
+
+    /// The number of the device's error; 0 for other errors.
+    pub fn code(&self) -> i32 {
+        self.0.code
     }
 
     /// Gives the foreign error back, or `self` if this is not one.

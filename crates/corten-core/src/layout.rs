@@ -26,6 +26,18 @@ pub enum Layout {
 }
 
 impl Layout {
+    /// All layouts.
+    pub const ALL: [Self; 8] = [
+        Self::Strided,
+        Self::Sparse,
+        Self::SparseCsr,
+        Self::Mkldnn,
+        Self::SparseCsc,
+        Self::SparseBsr,
+        Self::SparseBsc,
+        Self::Jagged,
+    ];
+
     /// The name without the `torch.` prefix.
     pub const fn name(self) -> &'static str {
         match self {

@@ -6,6 +6,7 @@ pub mod config;
 mod data_ptr;
 mod determinism;
 mod device;
+mod device_streams;
 mod dtype;
 mod error;
 mod fast_paths;
@@ -30,16 +31,17 @@ pub use allocator::{
     reset_peak_memory_stats, set_allocator, set_pinned_allocator, try_collect, try_extend,
     try_push, try_reserve, try_resize, try_to_vec, try_vec, try_with_capacity, unwinding,
 };
-pub use data_ptr::{DataPtr, Deleter};
+pub use data_ptr::{DataPtr, Deleter, FreeContext};
 pub use determinism::{
     are_deterministic_algorithms_enabled, fill_uninitialized_memory, set_fill_uninitialized_memory,
     use_deterministic_algorithms,
 };
 pub use device::{Device, DeviceType};
+pub use device_streams::{DeviceStream, DeviceStreams, device_streams, set_device_streams};
 pub use dtype::{
-    Complex, DType, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, ResultTypeState,
-    bf16, can_cast, cast, default_complex_dtype, default_dtype, f16, not_implemented_for,
-    promote_types, set_default_dtype,
+    Complex, DType, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, FloatLimits,
+    ResultTypeState, bf16, can_cast, cast, default_complex_dtype, default_dtype, f16,
+    not_implemented_for, promote_types, set_default_dtype,
 };
 pub use error::{
     Error, ErrorKind, Result, WarningHandler, is_first_warning, set_warn_always,

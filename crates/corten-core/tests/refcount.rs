@@ -171,11 +171,13 @@ fn contexts_of_data_pointers() {
 
     let pointer = DataPtr::with_owner(std::ptr::null_mut(), Box::new(41_u8), Device::CPU);
     assert_eq!(pointer.owner().unwrap().downcast_ref::<u8>(), Some(&41));
-    assert!(pointer.cast_context::<u8>(delete_never).is_none());
+    assert!(pointer.cast_context::<u8>(&DELETE_NEVER).is_none());
     assert!(DataPtr::null(Device::META).owner().is_none());
     let mut released = DataPtr::null(Device::META);
     assert!(released.release_context().is_null());
 }
+
+static DELETE_NEVER: FreeContext = FreeContext::new(delete_never);
 
 unsafe fn delete_never(_: *mut c_void) {
     panic!("not a deleter of anything");

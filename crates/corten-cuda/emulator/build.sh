@@ -1,15 +1,23 @@
 #!/bin/sh
-# Builds the emulated driver and NVRTC into a folder: build.sh OUTDIR
+# Builds the emulated driver, NVRTC, cuBLASLt, cuDNN and management library into a folder: build.sh OUTDIR
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 work=$(mktemp -d "$out/build-XXXXXX")
 trap 'rm -rf "$work"' EXIT
+# The driver is open when cuDNN is: what it uses of it stays undefined here.
+${CXX:-g++} -std=c++17 -O2 -Wall -shared -fPIC -fvisibility=hidden "$here/fakecudnn.cpp" -o "$work/libcudnn.so.9"
 { printf 'R"cusim('; cat "$here/abi.hpp" "$here/cusim.hpp"; printf ')cusim"'; } >"$work/prelude.inc"
 flags="-std=c++17 -O2 -Wall -shared -fPIC -fvisibility=hidden -pthread"
 ${CXX:-g++} $flags "$here/fakecuda.cpp" -o "$work/libcuda.so.1" -ldl &
+driver=$!
+# The driver is open when cuBLASLt is: what it uses of it stays undefined here.
+${CXX:-g++} $flags "$here/fakecublaslt.cpp" -o "$work/libcublasLt.so.13" &
+products=$!
+${CXX:-g++} $flags "$here/fakenvml.cpp" -o "$work/libnvidia-ml.so.1"
 ${CXX:-g++} $flags -I"$work" "$here/fakenvrtc.cpp" -o "$work/libnvrtc.so.13"
-wait $!
+wait $driver
+wait $products
 # A rename leaves the libraries of running programs alone.
-mv "$work/libcuda.so.1" "$work/libnvrtc.so.13" "$out"
+mv "$work"/lib* "$out"

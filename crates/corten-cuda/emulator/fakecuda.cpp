@@ -10,6 +10,8 @@
 //   CUSIM_FAIL     injected errors, NAME:CALL[:ERROR] with commas between: cuMemAlloc_v2:3 fails the third call
 #include <fcntl.h>
 
+#include <atomic>
+
 #include "driver.hpp"
 
 namespace cusim {
@@ -163,8 +165,9 @@ static int copy(char *to, const char *from, size_t bytes, void *stream) {
 }
 #define COPY(name, needs) \
   CALL(name, (char *to, char *from, size_t bytes, void *stream), REQUIRE(!bytes || (needs), 1) return copy(to, from, bytes, stream);)
-COPY(cuMemcpyHtoDAsync_v2, d.memory.area(to)) COPY(cuMemcpyDtoHAsync_v2, d.memory.area(from))
-COPY(cuMemcpyDtoDAsync_v2, d.memory.area(to) && d.memory.area(from)) COPY(cuMemcpyAsync, true)
+static bool addressable(char *p) { return d.memory.area(p) || d.memory.is_pinned(p); }  // by a device
+COPY(cuMemcpyHtoDAsync_v2, addressable(to)) COPY(cuMemcpyDtoHAsync_v2, addressable(from))
+COPY(cuMemcpyDtoDAsync_v2, addressable(to) && addressable(from)) COPY(cuMemcpyAsync, true)
 CALL(cuMemcpyPeerAsync, (char *to, Device *, char *from, Device *, size_t bytes, void *stream), return copy(to, from, bytes, stream);)
 #define MEMSET(name, T)                                                                                       \
   CALL(name, (T *to, T value, size_t n, void *stream), STREAM(s, stream)                                      \
@@ -333,6 +336,16 @@ CALL(cuGraphLaunch, (void *executable, void *stream), REQUIRE(d.graphs.count(exe
   });)
 CALL_ANYWHERE(cuGraphDestroy, (void *graph), REQUIRE(d.graphs.erase(graph), 400))
 CALL_ANYWHERE(cuGraphExecDestroy, (char *executable), REQUIRE(d.graphs.erase(executable), 400) delete executable;)
+CALL_ANYWHERE(cuGraphDebugDotPrint, (Graph *graph, const char *path, unsigned), REQUIRE(d.graphs.count(graph), 400)
+  FILE *file = fopen(path, "w");
+  REQUIRE(file, 304)
+  fprintf(file, "digraph dot {\n");
+  for (size_t i = 0; i < graph->size(); i++) {
+    fprintf(file, "  graph_node_%zu;\n", i);
+    for (size_t before : (*graph)[i].after) fprintf(file, "  graph_node_%zu -> graph_node_%zu;\n", before, i);
+  }
+  fprintf(file, "}\n");
+  fclose(file);)
 CALL_ANYWHERE(cuGraphGetNodes, (Graph *graph, Node **nodes, size_t *count), REQUIRE(d.graphs.count(graph), 400)
   for (size_t i = 0; nodes && i < std::min(*count, graph->size()); i++) nodes[i] = &(*graph)[i];
   *count = graph->size();)
@@ -389,6 +402,7 @@ CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, Function *f, int
   REQUIRE(threads > 0, 1)
   int by_shared = (228 << 10) / (shared + f->module->static_shared + 1024);
   *blocks = std::min({32, 2048 / ((threads + 31) / 32 * 32), by_shared});)
+static std::atomic<u64> launches{0};  // of kernels and of libraries' work
 // A mapped address that is neither on a device nor page-locked: a kernel on real hardware would fault there.
 static bool points_to_pageable(void *p) {
   bool plausible = (u64)p >> 40 && (u64)p >> 47 == 0 && !d.memory.arena(p) && !d.memory.is_pinned(p);
@@ -400,6 +414,7 @@ CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
   REQUIRE(gx && gy && gz && gx < 1u << 31 && gy < 65536 && gz < 65536 && !extra, 1)
   REQUIRE(bx && by && bz && bx <= 1024 && by <= 1024 && bz <= 64 && bx * by * bz <= 1024, 1)
   REQUIRE((int)shared <= f->max_dynamic_shared, 1)
+  launches++;
   std::vector<std::vector<char>> values;  // parameters are read now
   for (const u64 *size = f->symbol->sizes; *size; size++) {
     char *value = (char *)params[values.size()];
@@ -419,6 +434,17 @@ CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
     if (int error = d.runner.run(launch)) stick(s->device, error, kernel + ": " + d.runner.error);
     for (auto &[_, area] : d.memory.areas) check_canaries(s->device, area, kernel);
   });)
+
+// ---- For emulated libraries, and tests that count
+
+extern "C" __attribute__((visibility("default"))) u64 cusim_launches() { return launches; }
+API(cusim_device_span, (const char *p, size_t bytes)) {
+  std::lock_guard<std::mutex> lock(d.mutex);
+  return d.memory.device_span(p, bytes);
+}
+CALL(cusim_library_work, (void *stream, const Work &work), STREAM(s, stream)
+  launches++;
+  return enqueue(s, work);)
 
 // ---- Errors
 

@@ -77,13 +77,12 @@ __global__ void pointwise_strided(
     *reinterpret_cast<Out*>(operands.at[0] + offset[0]) = narrow<Out>(Op::template apply<E>(x, s.at));
 }
 
-/// All operands dense in the order of the walk, aligned to W elements: W elements per thread.
+/// Elements from `first` on of dense operands that are aligned to W elements, W of them at most.
 template <class Op, class E, u32 CONSTANTS, int W, class Out, class... In>
-__global__ void pointwise_dense(u64 n, Pointers<1 + sizeof...(In)> operands, Numbers numbers) {
+CT_FN void dense_pack(
+    u64 n, u64 first, const Pointers<1 + sizeof...(In)>& operands, const Numbers& numbers, const E* s
+) {
     const int N = 1 + sizeof...(In);
-    u64 first = ((u64)blockIdx.x * blockDim.x + threadIdx.x) * W;
-    if (first >= n) return;
-    Values<E> s(numbers);
     E x[W][N];
     if (first + W <= n) {
         int k = 0;
@@ -102,7 +101,7 @@ __global__ void pointwise_dense(u64 n, Pointers<1 + sizeof...(In)> operands, Num
          }()), ...);
         Pack<Out, W> result;
         #pragma unroll
-        for (int j = 0; j < W; j++) result.v[j] = narrow<Out>(Op::template apply<E>(x[j], s.at));
+        for (int j = 0; j < W; j++) result.v[j] = narrow<Out>(Op::template apply<E>(x[j], s));
         reinterpret_cast<Pack<Out, W>*>(operands.at[0])[first / W] = result;
         return;
     }
@@ -112,7 +111,47 @@ __global__ void pointwise_dense(u64 n, Pointers<1 + sizeof...(In)> operands, Num
         ((x[0][k] = to<E>(widen(CONSTANTS >> k & 1 ? *reinterpret_cast<const In*>(numbers.inputs[k])
                                                    : reinterpret_cast<const In*>(operands.at[k + 1])[i])),
           k++), ...);
-        reinterpret_cast<Out*>(operands.at[0])[i] = narrow<Out>(Op::template apply<E>(x[0], s.at));
+        reinterpret_cast<Out*>(operands.at[0])[i] = narrow<Out>(Op::template apply<E>(x[0], s));
+    }
+}
+
+/// All operands dense in the order of the walk, aligned to W elements: W elements per thread.
+template <class Op, class E, u32 CONSTANTS, int W, class Out, class... In>
+__global__ void pointwise_dense(u64 n, Pointers<1 + sizeof...(In)> operands, Numbers numbers) {
+    u64 first = ((u64)blockIdx.x * blockDim.x + threadIdx.x) * W;
+    if (first >= n) return;
+    Values<E> s(numbers);
+    dense_pack<Op, E, CONSTANTS, W, Out, In...>(n, first, operands, numbers, s.at);
+}
+
+const int MANY_PACKS = 4;
+
+/// Up to K launches: elements and operands of each, the numbers of all or (if not SHARED) of each, and the
+/// first block of each.
+template <int N, int K, int SHARED> struct Many {
+    u64 n[K];
+    Pointers<N> operands[K];
+    Numbers numbers[SHARED ? 1 : K];
+    u32 first[K + 1], count;
+};
+
+/// Launches of `pointwise_dense` as one: a block takes MANY_PACKS packs per thread of one of them.
+template <class Op, class E, u32 CONSTANTS, int W, int K, int SHARED, class Out, class... In>
+__global__ void pointwise_many(Many<1 + sizeof...(In), K, SHARED> many) {
+    u32 low = 0, high = many.count;
+    while (high - low > 1) {
+        u32 middle = (low + high) / 2;
+        if (many.first[middle] <= blockIdx.x) low = middle;
+        else high = middle;
+    }
+    const Numbers& numbers = many.numbers[SHARED ? 0 : low];
+    Values<E> s(numbers);
+    u64 n = many.n[low], pack = (u64)(blockIdx.x - many.first[low]) * MANY_PACKS * blockDim.x + threadIdx.x;
+    #pragma unroll
+    for (int j = 0; j < MANY_PACKS; j++, pack += blockDim.x) {
+        if (pack * W < n) {
+            dense_pack<Op, E, CONSTANTS, W, Out, In...>(n, pack * W, many.operands[low], numbers, s.at);
+        }
     }
 }
 

@@ -5,8 +5,14 @@ namespace ct {
 
 struct Quad { u32 v[4]; };
 
-/// Block `block` of the subsequence: four numbers.
+/// Block `block` of the subsequence: four numbers. In a graph, which is marked by the highest bit of the offset
+/// that the block was counted from, the seed is the address of seed and offset of the replay.
 CT_FN Quad philox(u64 seed, u64 subsequence, u64 block) {
+    const u64 in_graph = (u64)1 << 61;
+    if (block & in_graph) {
+        const u64* words = reinterpret_cast<const u64*>(seed);
+        block = block - in_graph + words[1] / 4, seed = words[0];
+    }
     u32 k0 = (u32)seed, k1 = (u32)(seed >> 32);
     u32 a = (u32)block, b = (u32)(block >> 32), c = (u32)subsequence, d = (u32)(subsequence >> 32);
     #pragma unroll

@@ -99,6 +99,63 @@ __global__ void reduce_partials(ReduceShape shape, Pointers<3> at, const R* part
     if (at.at[1]) *reinterpret_cast<Out1*>(at.at[1] + offset[1]) = narrow<Out1>(result.second(shape));
 }
 
+const int MANY_REDUCTIONS = 64;
+
+/// Reductions of elements side by side to one number each: elements, addresses, the number of all, the first
+/// block of each.
+struct ManyReductions {
+    u64 steps[MANY_REDUCTIONS];
+    const char* in[MANY_REDUCTIONS];
+    char* out[MANY_REDUCTIONS];
+    double number;
+    u32 first[MANY_REDUCTIONS + 1], count;
+};
+
+/// Merges the accumulators of a block's threads.
+template <class R> CT_FN R merged_block(R mine, R* shared) {
+    shared[threadIdx.x] = mine;
+    __syncthreads();
+    for (u32 half = blockDim.x / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) {
+            R merged = shared[threadIdx.x];
+            merged.merge(shared[threadIdx.x + half]);
+            shared[threadIdx.x] = merged;
+        }
+        __syncthreads();
+    }
+    return shared[0];
+}
+
+/// A block takes 2^14 elements of one of the reductions.
+template <class R, class E, class In> __global__ void reduce_many(ManyReductions many, R* partial) {
+    CT_DYN_SMEM(R, shared);
+    u32 low = 0, high = many.count;
+    while (high - low > 1) {
+        u32 middle = (low + high) / 2;
+        if (many.first[middle] <= blockIdx.x) low = middle;
+        else high = middle;
+    }
+    const In* in = reinterpret_cast<const In*>(many.in[low]);
+    u64 begin = (u64)(blockIdx.x - many.first[low]) << 14, end = begin + (1 << 14);
+    if (end > many.steps[low]) end = many.steps[low];
+    R mine;
+    mine.start();
+    for (u64 i = begin + threadIdx.x; i < end; i += blockDim.x) mine.add(to<E>(widen(in[i])), i, many.number);
+    mine = merged_block(mine, shared);
+    if (threadIdx.x == 0) partial[blockIdx.x] = mine;
+}
+
+template <class R, class Out> __global__ void reduce_many_ends(ManyReductions many, const R* partial) {
+    CT_DYN_SMEM(R, shared);
+    u32 own = blockIdx.x;
+    R mine;
+    mine.start();
+    for (u32 i = many.first[own] + threadIdx.x; i < many.first[own + 1]; i += blockDim.x) mine.merge(partial[i]);
+    mine = merged_block(mine, shared);
+    ReduceShape shape = {1, many.steps[own], many.steps[own], many.number};
+    if (threadIdx.x == 0) *reinterpret_cast<Out*>(many.out[own]) = narrow<Out>(mine.first(shape));
+}
+
 #define CT_ACCUMULATOR \
     CT_FN auto second(const ReduceShape& shape) const { return this->first(shape); }
 

@@ -10,6 +10,7 @@ use crate::disk_cache;
 use crate::driver::{Handle, Nvrtc, RelaxedCapture, driver, error, nvrtc};
 use crate::kernel_pack;
 use corten_core::{DType, Result, bail, err};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char};
 use std::sync::{PoisonError, RwLock};
@@ -43,11 +44,45 @@ pub(crate) struct Function(pub(crate) Handle);
 
 static FUNCTIONS: RwLock<Option<HashMap<Key, Function>>> = RwLock::new(None);
 
+/// Places of a thread's own table of functions.
+const RECENT: usize = 256;
+
+thread_local! {
+    /// The last kernel of each place of a hash: a launch takes no lock for it.
+    static RECENT_FUNCTIONS: RefCell<Vec<Option<(Key, Function)>>> = RefCell::new(vec![None; RECENT]);
+}
+
+impl Key {
+    /// The place in a thread's table.
+    fn place(&self) -> usize {
+        let dtypes = self.dtypes.iter().fold(0_usize, |sum, &dtype| sum * 31 + dtype as usize);
+        let word = (self.operator >> 3)
+            ^ (dtypes << 7)
+            ^ (self.variant as usize * 0x9E37)
+            ^ self.device as usize;
+        (word ^ word >> 8 ^ word >> 16) % RECENT
+    }
+}
+
 /// The kernel with this key, made from `program` the first time.
 ///
 /// # Errors
 /// `Runtime` where NVRTC is missing or refuses the text, and those of the driver.
 pub(crate) fn function(key: Key, program: impl FnOnce() -> Program) -> Result<Function> {
+    let place = key.place();
+    let recent = RECENT_FUNCTIONS.with_borrow(|recent| recent[place]);
+    if let Some((found, function)) = recent
+        && found == key
+    {
+        return Ok(function);
+    }
+    let function = shared_function(key, program)?;
+    RECENT_FUNCTIONS.with_borrow_mut(|recent| recent[place] = Some((key, function)));
+    Ok(function)
+}
+
+/// [`function`] from the table of all threads.
+fn shared_function(key: Key, program: impl FnOnce() -> Program) -> Result<Function> {
     let found = {
         let functions = FUNCTIONS.read().unwrap_or_else(PoisonError::into_inner);
         functions.as_ref().and_then(|functions| functions.get(&key).copied())

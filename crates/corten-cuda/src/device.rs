@@ -2,11 +2,11 @@
 
 use crate::driver::{Driver, Handle, attribute, driver, error};
 use crate::failure;
-use corten_core::{Result, bail, ensure, err};
+use corten_core::{Result, bail, err};
 use std::cell::Cell;
 use std::ffi::c_char;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The most devices that a tensor's device index can name.
 pub(crate) const MOST_DEVICES: usize = 64;
@@ -57,8 +57,24 @@ thread_local! {
     static BOUND: Cell<i8> = const { Cell::new(-1) };
 }
 
-/// Process that has initialised the driver; 0 before.
-static OWNER: AtomicU32 = AtomicU32::new(0);
+/// Whether a device has been used, by this process or by the one that it was forked from.
+static USED: AtomicBool = AtomicBool::new(false);
+/// Whether this process was forked from one that had used a device. A flag that is set by the fork: the number
+/// of the process would cost a system call at every launch.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn after_fork() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+/// Notes that a device is used, and sees to it that a child of this process will know.
+fn note_use() {
+    if !USED.swap(true, Ordering::AcqRel) {
+        // SAFETY: the handler stores a flag, which a forked process may do. Where it cannot be registered, the
+        // driver itself refuses to work in the child.
+        unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
+    }
+}
 
 /// That the driver can be used.
 ///
@@ -106,13 +122,12 @@ fn count() -> Result<usize> {
 
 /// Whether a context exists, that is, whether a device has been used.
 pub fn is_initialized() -> bool {
-    OWNER.load(Ordering::Acquire) != 0
+    USED.load(Ordering::Acquire)
 }
 
 /// Whether this process was forked from one that had already used a device.
 pub fn is_in_bad_fork() -> bool {
-    let owner = OWNER.load(Ordering::Acquire);
-    owner != 0 && owner != std::process::id()
+    FORKED.load(Ordering::Relaxed)
 }
 
 /// The current device of this thread.
@@ -135,12 +150,11 @@ pub fn set_device(index: i8) -> Result<i8> {
 /// `Runtime` otherwise, and without a driver.
 pub(crate) fn check_exists(index: i8) -> Result<()> {
     let number = count()?;
-    ensure!(
-        usize::try_from(index).is_ok_and(|index| index < number),
-        Runtime,
-        "CUDA error: invalid device ordinal: device {index} was asked for, and there are {number}"
-    );
-    Ok(())
+    if usize::try_from(index).is_ok_and(|index| index < number) {
+        return Ok(());
+    }
+    let details = format!("Device {index} was asked for, and there are {number}\n");
+    Err(error::report(error::INVALID_DEVICE, "invalid device ordinal", &details))
 }
 
 /// The driver's number of a device.
@@ -212,7 +226,7 @@ pub(crate) fn gpu(index: i8) -> Result<&'static Gpu> {
         );
     }
     let Some(place) = usize::try_from(number).ok().and_then(|number| GPUS.get(number)) else {
-        bail!(Runtime, "CUDA error: invalid device ordinal: {number}");
+        return Err(error::report(error::INVALID_DEVICE, "invalid device ordinal", ""));
     };
     if let Some(gpu) = place.get() {
         return Ok(gpu);
@@ -245,7 +259,7 @@ fn initialise(index: i8) -> Result<Gpu> {
     let mut context = Handle::NULL;
     // SAFETY: the driver writes one handle.
     error::check(driver, unsafe { (driver.cuDevicePrimaryCtxRetain)(&mut context, handle) })?;
-    OWNER.store(std::process::id(), Ordering::Release);
+    note_use();
     Ok(Gpu { handle, context, properties })
 }
 
@@ -338,6 +352,7 @@ pub fn can_device_access_peer(index: i8, peer: i8) -> Result<bool> {
 /// # Errors
 /// Those of the work, as `CUDA error: …`.
 pub fn synchronize(index: i8) -> Result<()> {
+    crate::joint::flush()?;
     let _guard = DeviceGuard::new(index)?;
     bound(-1)?;
     let driver = driver()?;

@@ -99,6 +99,7 @@ impl Event {
     /// # Errors
     /// `Runtime` for a stream of another device than before, and those of the driver.
     pub fn record(&mut self, stream: Stream) -> Result<()> {
+        crate::joint::flush()?;
         let handle = self.made(stream.device())?;
         bound(stream.device())?;
         let driver = driver()?;
@@ -123,12 +124,17 @@ impl Event {
     /// # Errors
     /// Those of the work.
     pub fn synchronize(&self) -> Result<()> {
+        self.wait()?;
+        self.made.map_or(Ok(()), |(device, _)| failure::check(device))
+    }
+
+    /// Waits, and leaves what kernels have found wrong to others.
+    pub(crate) fn wait(&self) -> Result<()> {
         let Some((device, handle)) = self.made else { return Ok(()) };
         bound(device)?;
         let driver = driver()?;
         // SAFETY: the event exists.
-        error::check(driver, unsafe { (driver.cuEventSynchronize)(handle) })?;
-        failure::check(device)
+        error::check(driver, unsafe { (driver.cuEventSynchronize)(handle) })
     }
 
     /// Milliseconds from this event to another one.

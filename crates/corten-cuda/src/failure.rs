@@ -6,7 +6,7 @@
 
 use crate::device::{MOST_DEVICES, bound};
 use crate::driver::{RelaxedCapture, driver, error};
-use corten_core::{Result, bail};
+use corten_core::Result;
 use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,6 +16,9 @@ pub(crate) const INDEX_OUT_OF_BOUNDS: u32 = 1;
 
 /// A number that should be a probability is not within 0..=1.
 pub(crate) const NO_PROBABILITY: u32 = 2;
+
+/// A rate of a Poisson distribution is negative, infinite or no number.
+pub(crate) const NO_RATE: u32 = 3;
 
 /// Mapped into the device's addresses (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP).
 const MAPPED: u32 = 3;
@@ -55,22 +58,21 @@ pub(crate) fn address(device: i8) -> Result<u64> {
 /// Raises what kernels of a device have found, after the host has waited for them.
 ///
 /// # Errors
-/// `Runtime` in PyTorch's words.
+/// `Accelerator` in PyTorch's words.
 pub(crate) fn check(device: i8) -> Result<()> {
     let Some(word) = WORDS.get(device as usize).and_then(OnceLock::get) else { return Ok(()) };
     if word.host.load(Ordering::Acquire) == 0 {
         return Ok(());
     }
-    match word.host.swap(0, Ordering::AcqRel) {
-        INDEX_OUT_OF_BOUNDS => bail!(
-            Runtime,
-            "CUDA error: device-side assert triggered: index out of bounds\nCUDA kernel errors might be \
-             asynchronously reported at some other API call, so the stacktrace below might be incorrect."
-        ),
-        NO_PROBABILITY => bail!(
-            Runtime,
-            "CUDA error: device-side assert triggered: a probability is not between 0 and 1"
-        ),
-        other => bail!(Runtime, "CUDA error: device-side assert triggered: failure {other}"),
-    }
+    let found = match word.host.swap(0, Ordering::AcqRel) {
+        INDEX_OUT_OF_BOUNDS => "index out of bounds".to_owned(),
+        NO_PROBABILITY => "a probability is not between 0 and 1".to_owned(),
+        NO_RATE => "invalid Poisson rate, expected rate to be non-negative".to_owned(),
+        other => format!("failure {other}"),
+    };
+    Err(error::report(
+        error::ASSERT,
+        "device-side assert triggered",
+        &format!("What a kernel found: {found}\n"),
+    ))
 }

@@ -1,16 +1,19 @@
 //! CUDA graphs: work that is recorded once and launched as a whole.
 //!
 //! A capture redirects the allocations of its stream to a private pool of the caching allocator, which the
-//! graph keeps: what a replay writes stays its own. Random numbers would be the same in every replay, so
-//! that operators which draw them are refused while their stream is captured.
+//! graph keeps: what a replay writes stays its own. Kernels that draw random numbers read seed and offset from
+//! the device; a replay sets them there and moves the generator on, so that each replay draws others.
 
 use crate::caching::{PoolId, StreamId};
 use crate::device::{bound, current_device};
 use crate::driver::{Handle, driver, error};
 use crate::driver_memory::count_capture;
+use crate::generator::{GraphRandom, default_generator};
 use crate::memory::device_memory;
 use crate::stream::{Stream, StreamGuard};
-use corten_core::{Result, bail, ensure};
+use corten_core::{Generator, Result, bail, ensure};
+use std::ffi::CString;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What else may be done while a stream is captured (CUstreamCaptureMode).
@@ -48,13 +51,25 @@ pub struct Graph {
     state: State,
     pool: PoolId,
     device: i8,
+    /// Whether the record stays beside what is launched.
+    keeps_record: bool,
+    /// Whether it stays until it is written as a picture.
+    debugs: bool,
+    registered: Vec<Generator>,
+    random: Vec<Arc<GraphRandom>>,
 }
 
 #[derive(Debug)]
 enum State {
     Empty,
-    Capturing { stream: Stream },
-    Ready { exec: Handle },
+    Capturing {
+        stream: Stream,
+    },
+    /// The record, unless it was given up, and what is launched, once it is made.
+    Captured {
+        graph: Option<Handle>,
+        exec: Option<Handle>,
+    },
 }
 
 /// A name for a pool that several graphs share.
@@ -72,7 +87,35 @@ impl Default for Graph {
 impl Graph {
     /// No work yet.
     pub fn new() -> Self {
-        Self { state: State::Empty, pool: PoolId::DEFAULT, device: -1 }
+        Self {
+            state: State::Empty,
+            pool: PoolId::DEFAULT,
+            device: -1,
+            keeps_record: false,
+            debugs: false,
+            registered: Vec::new(),
+            random: Vec::new(),
+        }
+    }
+
+    /// Whether the record stays after the capture, to be looked at or changed before
+    /// [`instantiate`](Self::instantiate).
+    #[must_use]
+    pub fn keeping_record(mut self, keeps: bool) -> Self {
+        self.keeps_record = keeps;
+        self
+    }
+
+    /// Keeps the record for [`debug_dump`](Self::debug_dump).
+    pub fn enable_debug_mode(&mut self) {
+        self.debugs = true;
+    }
+
+    /// Lets operators of the record draw from a generator; the default one of the device needs no mention.
+    pub fn register_generator(&mut self, generator: &Generator) {
+        if !self.registered.iter().any(|known| known.is_same(generator)) {
+            self.registered.push(generator.clone());
+        }
     }
 
     /// Records what `work` does, on a stream of its own that is ordered with the current one, and gives the
@@ -124,6 +167,7 @@ impl Graph {
         let raw = StreamId(stream.raw() as u64);
         let memory = device_memory()?;
         memory.begin_allocate_to_pool(device as usize, pool, Box::new(move |id| id == raw))?;
+        crate::joint::flush()?;
         // SAFETY: the stream exists.
         let status = unsafe { (driver.cuStreamBeginCapture_v2)(stream.handle(), mode as i32) };
         if let Err(error) = error::check(driver, status) {
@@ -132,11 +176,16 @@ impl Graph {
             return Err(error);
         }
         count_capture(device, true);
+        let default = default_generator(device)?;
+        let known = self.registered.iter().filter(|generator| !generator.is_same(default));
+        let all = std::iter::once(default).chain(known);
+        self.random = all.map(|one| Arc::new(GraphRandom::new(one.clone(), device))).collect();
+        self.random.iter().for_each(|random| random.set_capturing(true));
         (self.state, self.pool, self.device) = (State::Capturing { stream }, pool, device);
         Ok(())
     }
 
-    /// Ends the record and makes it ready to be launched.
+    /// Ends the record and makes it ready to be launched, unless it is kept.
     ///
     /// # Errors
     /// `Runtime` without a beginning, and where the capture was invalidated by a call that it cannot
@@ -153,38 +202,144 @@ impl Graph {
     }
 
     fn end(&mut self, stream: Stream) -> Result<()> {
+        crate::joint::flush()?;
         let driver = driver()?;
         bound(self.device)?;
         let mut graph = Handle::NULL;
         // SAFETY: the stream exists; the driver writes one handle.
         let ended = unsafe { (driver.cuStreamEndCapture)(stream.handle(), &mut graph) };
         count_capture(self.device, false);
+        self.random.iter().for_each(|random| random.set_capturing(false));
         self.state = State::Empty;
         device_memory()?.end_allocate_to_pool(self.device as usize, self.pool)?;
         error::check(driver, ended)?;
         ensure!(graph != Handle::NULL, Runtime, "Invalid capture.");
-        let mut exec = Handle::NULL;
-        // SAFETY: the graph exists; the driver writes one handle. The recorded work is needed no more.
-        unsafe {
-            let made = (driver.cuGraphInstantiateWithFlags)(&mut exec, graph, 0);
-            (driver.cuGraphDestroy)(graph);
-            error::check(driver, made)?;
+        self.state = State::Captured { graph: Some(graph), exec: None };
+        match self.keeps_record {
+            true => Ok(()),
+            false => self.make_exec(),
         }
-        self.state = State::Ready { exec };
+    }
+
+    fn make_exec(&mut self) -> Result<()> {
+        let State::Captured { graph: Some(graph), exec } = &mut self.state else {
+            bail!(Internal, "a graph without a record is instantiated");
+        };
+        let driver = driver()?;
+        bound(self.device)?;
+        let mut made = Handle::NULL;
+        // SAFETY: the graph exists; the driver writes one handle, and keeps the old one while it is launched.
+        unsafe {
+            error::check(driver, (driver.cuGraphInstantiateWithFlags)(&mut made, *graph, 0))?;
+            if let Some(old) = exec.replace(made) {
+                (driver.cuGraphExecDestroy)(old);
+            }
+        }
+        if !self.keeps_record && !self.debugs {
+            self.forget_record()?;
+        }
         Ok(())
+    }
+
+    fn forget_record(&mut self) -> Result<()> {
+        if let State::Captured { graph, .. } = &mut self.state
+            && let Some(graph) = graph.take()
+        {
+            // SAFETY: the record is used no more.
+            unsafe { (driver()?.cuGraphDestroy)(graph) };
+        }
+        Ok(())
+    }
+
+    /// Makes the kept record ready to be launched, again if it was changed.
+    ///
+    /// # Errors
+    /// `Runtime` in PyTorch's words before a capture has ended and for a graph that keeps no record; those of
+    /// the driver.
+    pub fn instantiate(&mut self) -> Result<()> {
+        let State::Captured { exec, .. } = &self.state else {
+            bail!(Runtime, "capture_end() must have been called before calling instantiate");
+        };
+        ensure!(
+            exec.is_none() || self.keeps_record,
+            Runtime,
+            "instantiate() is intended to be called by the user only when keep_graph=true"
+        );
+        self.make_exec()
+    }
+
+    /// The address of the record (`cudaGraph_t`).
+    ///
+    /// # Errors
+    /// `Runtime` in PyTorch's words unless the record was kept.
+    pub fn raw_graph(&self) -> Result<usize> {
+        ensure!(
+            self.keeps_record,
+            Runtime,
+            "You cannot access the raw cudaGraph_t instance unless CUDAGraph was initialized with keep_graph=true"
+        );
+        match self.state {
+            State::Captured { graph: Some(graph), .. } => Ok(graph.0.addr()),
+            _ => bail!(
+                Runtime,
+                "You cannot access the raw cudaGraph_t instance until capture_end() has been called"
+            ),
+        }
+    }
+
+    /// The address of what is launched (`cudaGraphExec_t`).
+    ///
+    /// # Errors
+    /// `Runtime` in PyTorch's words before it is made.
+    pub fn raw_exec(&self) -> Result<usize> {
+        match self.state {
+            State::Captured { exec: Some(exec), .. } => Ok(exec.0.addr()),
+            _ => bail!(
+                Runtime,
+                "You cannot access the raw cudaGraphExec_t instance until instantiate() has been called"
+            ),
+        }
+    }
+
+    /// Writes the record to a file in the language of Graphviz. A record that was kept for that alone is given
+    /// up. Whether there was one.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn debug_dump(&mut self, path: &str) -> Result<bool> {
+        let State::Captured { graph: Some(graph), .. } = self.state else { return Ok(false) };
+        let Ok(path) = CString::new(path) else { bail!(Value, "embedded null character") };
+        /// CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE.
+        const VERBOSE: u32 = 1;
+        let driver = driver()?;
+        // SAFETY: the graph exists, and the text ends with a zero.
+        error::check(driver, unsafe {
+            (driver.cuGraphDebugDotPrint)(graph, path.as_ptr(), VERBOSE)
+        })?;
+        if !self.keeps_record {
+            self.forget_record()?;
+        }
+        Ok(true)
     }
 
     /// Does the recorded work once more, in the current stream.
     ///
     /// # Errors
     /// `Runtime` before a capture has ended, and those of the driver.
-    pub fn replay(&self) -> Result<()> {
-        let State::Ready { exec } = self.state else {
+    pub fn replay(&mut self) -> Result<()> {
+        if let State::Captured { exec: None, .. } = self.state {
+            self.make_exec()?;
+        }
+        let State::Captured { exec: Some(exec), .. } = self.state else {
             bail!(Runtime, "Called CUDAGraph::replay without a preceding successful capture.");
         };
+        crate::joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
         let stream = Stream::current(self.device);
+        for random in &self.random {
+            random.begin_replay(stream)?;
+        }
         // SAFETY: both exist; the memory that the work uses is in the graph's pool or the caller's.
         error::check(driver, unsafe { (driver.cuGraphLaunch)(exec, stream.handle()) })
     }
@@ -194,12 +349,16 @@ impl Graph {
     /// # Errors
     /// Those of the driver.
     pub fn reset(&mut self) -> Result<()> {
-        if let State::Ready { exec } = self.state {
+        if let State::Captured { exec, .. } = self.state {
             bound(self.device)?;
-            // SAFETY: the record is used no more; the driver keeps it until a launch of it has ended.
-            unsafe { (driver()?.cuGraphExecDestroy)(exec) };
+            self.forget_record()?;
+            if let Some(exec) = exec {
+                // SAFETY: it is used no more; the driver keeps it until a launch of it has ended.
+                unsafe { (driver()?.cuGraphExecDestroy)(exec) };
+            }
         }
         self.state = State::Empty;
+        self.random.clear();
         if self.pool != PoolId::DEFAULT {
             let pool = std::mem::replace(&mut self.pool, PoolId::DEFAULT);
             device_memory()?.release_pool(self.device as usize, pool)?;

@@ -3,6 +3,7 @@
 use crate::compile::Function;
 use crate::device::bound;
 use crate::driver::{driver, error};
+use crate::driver_memory::is_capturing;
 use crate::stream::Stream;
 use corten_core::{Result, config, ensure};
 use std::ffi::c_void;
@@ -10,6 +11,11 @@ use std::sync::OnceLock;
 
 /// Threads per block of kernels that do not need another number.
 pub(crate) const THREADS: u32 = 256;
+
+/// The bytes of shared memory that a block has without being asked for.
+const SHARED_BY_DEFAULT: u32 = 48 << 10;
+/// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
+const MAX_DYNAMIC_SHARED_SIZE: i32 = 8;
 
 /// Grid and block of a launch, and the bytes of dynamic shared memory.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +48,16 @@ pub(crate) unsafe fn launch(
     parameters: &mut [*mut c_void],
 ) -> Result<()> {
     ensure!(shape.grid.iter().all(|&size| size > 0), Internal, "a kernel needs a grid");
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
+    if shape.shared > SHARED_BY_DEFAULT {
+        // SAFETY: the function is loaded.
+        let status = unsafe {
+            (driver.cuFuncSetAttribute)(function.0, MAX_DYNAMIC_SHARED_SIZE, shape.shared as i32)
+        };
+        error::check(driver, status)?;
+    }
     let [(x, y, z), (u, v, w)] = [shape.grid, shape.block].map(|size| (size[0], size[1], size[2]));
     // SAFETY: the caller's; the parameters are copied before the call returns.
     let status = unsafe {
@@ -62,10 +76,20 @@ pub(crate) unsafe fn launch(
         )
     };
     error::check(driver, status)?;
-    if launches_block() { stream.synchronize() } else { Ok(()) }
+    launched(stream)
 }
 
-fn launches_block() -> bool {
+/// Waits for what a stream has just been given, where `CUDA_LAUNCH_BLOCKING` says so.
+///
+/// # Errors
+/// Those of the work.
+#[inline]
+pub(crate) fn launched(stream: Stream) -> Result<()> {
+    if launches_block() && !is_capturing(stream.device()) { stream.wait() } else { Ok(()) }
+}
+
+/// Whether the host waits for each kernel: `CUDA_LAUNCH_BLOCKING=1`.
+pub(crate) fn launches_block() -> bool {
     static BLOCKING: OnceLock<bool> = OnceLock::new();
     *BLOCKING.get_or_init(|| config::flag("CUDA_LAUNCH_BLOCKING"))
 }

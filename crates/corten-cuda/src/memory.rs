@@ -1,14 +1,16 @@
 //! Device memory and pinned memory as tensors have them, and copies between device and host.
 
 use crate::caches::{DeviceCache, PinnedCache};
-use crate::caching::{AllocConfig, CachingAllocator, PinnedAllocator, RawMem, StreamId};
+use crate::caching::{AllocConfig, CachingAllocator, PinnedAllocator, StreamId};
 use crate::device::{MOST_DEVICES, bound, current_device};
-use crate::driver::{DeviceAddress, driver, error};
+use crate::driver::{DeviceAddress, RelaxedCapture, driver, error};
 use crate::driver_memory::DriverMemory;
+use crate::host_memory::is_registered;
 use crate::stream::Stream;
-use corten_core::{Allocator, DataPtr, Device, Result, Storage, config, ensure};
+use corten_core::{Allocator, DataPtr, Device, FreeContext, Result, Storage, config, ensure};
 use std::ffi::c_void;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The allocator of CUDA devices.
 pub(crate) struct CudaAllocator;
@@ -47,33 +49,10 @@ pub fn pinned_memory() -> Result<&'static PinnedCache> {
     Ok(CACHE.get_or_init(|| PinnedCache(made())))
 }
 
-/// Whether every tensor gets memory of its own from the driver (`PYTORCH_NO_CUDA_MEMORY_CACHING=1`): slow, but
-/// tools that watch memory accesses see where each tensor ends.
-fn is_caching_off() -> bool {
-    static OFF: OnceLock<bool> = OnceLock::new();
-    *OFF.get_or_init(|| config::flag("PYTORCH_NO_CUDA_MEMORY_CACHING"))
-}
-
-/// Memory of its own for one tensor.
-fn allocate_uncached(nbytes: usize, device: i8) -> Result<DataPtr> {
-    let address = DriverMemory::default().alloc(device as usize, nbytes as u64)?;
-    let owner = Box::into_raw(Box::new((address, device as usize, nbytes as u64)));
-    // SAFETY: the deleter takes such contexts, once, from any thread.
-    Ok(unsafe {
-        DataPtr::new(address as *mut u8, owner.cast(), give_back_uncached, Device::cuda(device))
-    })
-}
-
-unsafe fn give_back_uncached(context: *mut c_void) {
-    // SAFETY: the context is a box that `allocate_uncached` has made, and comes here once.
-    let owner = unsafe { Box::from_raw(context.cast::<(u64, usize, u64)>()) };
-    let (address, device, nbytes) = *owner;
-    // The driver waits for all work before it takes the memory; a context that has failed cannot free.
-    let _ = DriverMemory::default().free(device, address, nbytes);
-}
-
 /// Addresses of blocks are multiples of 512: the device's number fits below.
 const DEVICE_BITS: usize = 511;
+
+static GIVE_BACK: FreeContext = FreeContext::new(give_back);
 
 unsafe fn give_back(context: *mut c_void) {
     let (address, device) = (context.addr() & !DEVICE_BITS, context.addr() & DEVICE_BITS);
@@ -81,6 +60,49 @@ unsafe fn give_back(context: *mut c_void) {
         // A context that has failed cannot free; its memory is gone with it.
         let _ = cache.0.free(device, address as u64);
     }
+}
+
+/// Whether freed blocks are kept: 1 and 2 are yes and no, 0 that nobody has asked.
+static CACHING: AtomicU8 = AtomicU8::new(0);
+
+/// Whether freed blocks are kept for later ones: unless `PYTORCH_NO_CUDA_MEMORY_CACHING` is set or
+/// [`set_caching`] says otherwise.
+pub fn is_caching() -> bool {
+    match CACHING.load(Ordering::Relaxed) {
+        0 => {
+            let kept = config::var("PYTORCH_NO_CUDA_MEMORY_CACHING").is_none();
+            set_caching(kept);
+            kept
+        }
+        kept => kept == 1,
+    }
+}
+
+/// Whether freed blocks of later tensors are kept, or else given to the driver at once.
+pub fn set_caching(kept: bool) {
+    CACHING.store(if kept { 1 } else { 2 }, Ordering::Relaxed);
+}
+
+static GIVE_TO_DRIVER: FreeContext = FreeContext::new(give_to_driver);
+
+unsafe fn give_to_driver(context: *mut c_void) {
+    let (address, device) = (context.addr() & !DEVICE_BITS, context.addr() & DEVICE_BITS);
+    if let (Ok(_), Ok(driver)) = (bound(device as i8), driver()) {
+        // SAFETY: the address came from `uncached`; the driver waits for the device.
+        unsafe { (driver.cuMemFree_v2)(address as DeviceAddress) };
+    }
+}
+
+/// Memory that comes from the driver and goes back to it.
+fn uncached(nbytes: usize, index: i8) -> Result<DataPtr> {
+    let driver = driver()?;
+    let _relaxed = RelaxedCapture::new(driver);
+    let mut address = 0;
+    // SAFETY: the driver writes one address.
+    error::check(driver, unsafe { (driver.cuMemAlloc_v2)(&mut address, nbytes) })?;
+    let context = (address as usize | index as usize) as *mut c_void;
+    // SAFETY: the deleter takes such contexts, once, from any thread.
+    Ok(unsafe { DataPtr::new(address as *mut u8, context, &GIVE_TO_DRIVER, Device::cuda(index)) })
 }
 
 // SAFETY: `allocate_on` returns memory of the size asked for, which stays until the deleter has run and the
@@ -97,14 +119,14 @@ unsafe impl Allocator for CudaAllocator {
         if nbytes == 0 {
             return Ok(DataPtr::null(device));
         }
-        if is_caching_off() {
-            return allocate_uncached(nbytes, index);
+        if !is_caching() {
+            return uncached(nbytes, index);
         }
         let stream = StreamId(Stream::current(index).raw() as u64);
         let address = device_memory()?.malloc(index as usize, nbytes as u64, stream)?;
         let context = (address | index as u64) as *mut c_void;
         // SAFETY: the deleter takes such contexts, once, from any thread.
-        Ok(unsafe { DataPtr::new(address as *mut u8, context, give_back, device) })
+        Ok(unsafe { DataPtr::new(address as *mut u8, context, &GIVE_BACK, device) })
     }
 
     unsafe fn copy_data(&self, destination: *mut u8, source: *const u8, nbytes: usize) {
@@ -114,6 +136,8 @@ unsafe impl Allocator for CudaAllocator {
         let _ = unsafe { copy_on_device(stream, destination as u64, source as u64, nbytes) };
     }
 }
+
+static GIVE_BACK_PINNED: FreeContext = FreeContext::new(give_back_pinned);
 
 unsafe fn give_back_pinned(context: *mut c_void) {
     if let Ok(cache) = pinned_memory() {
@@ -135,23 +159,28 @@ pub fn pinned_storage(nbytes: usize) -> Result<Storage> {
     };
     let address = address as *mut u8;
     // SAFETY: the deleter takes such addresses, once, from any thread.
-    let data = unsafe { DataPtr::new(address, address.cast(), give_back_pinned, Device::CPU) };
+    let data = unsafe { DataPtr::new(address, address.cast(), &GIVE_BACK_PINNED, Device::CPU) };
     Ok(Storage::from_data_ptr(data, nbytes))
 }
 
-/// Whether an address lies in memory that [`pinned_storage`] has given out.
+/// Whether an address lies in pinned host memory: of [`pinned_storage`], registered, or of another library.
 pub fn is_pinned(address: *const u8) -> bool {
-    crate::is_initialized()
-        && pinned_memory().is_ok_and(|cache| cache.0.block_of(address as u64).is_some())
+    if !crate::is_initialized() || crate::is_in_bad_fork() || address.is_null() {
+        return false;
+    }
+    pinned_memory().is_ok_and(|cache| cache.0.block_of(address as u64).is_some())
+        || is_registered(address)
 }
 
 /// Keeps pinned memory from being reused until a stream has done what it has been given until now. Whether
 /// the memory is pinned at all.
 pub(crate) fn use_pinned(address: *const u8, stream: Stream) -> bool {
-    let id = StreamId(stream.raw() as u64);
-    is_pinned(address)
-        && pinned_memory()
-            .is_ok_and(|cache| cache.0.record_stream(address as u64, stream.device() as usize, id))
+    if !crate::is_initialized() || address.is_null() {
+        return false;
+    }
+    let (device, id) = (stream.device() as usize, StreamId(stream.raw() as u64));
+    pinned_memory().is_ok_and(|cache| cache.0.record_stream(address as u64, device, id))
+        || is_registered(address)
 }
 
 /// Keeps the memory of a tensor from being reused until a stream has done what it has been given when the
@@ -166,11 +195,13 @@ pub fn record_stream(tensor: &corten_ops::Tensor, stream: Stream) -> Result<()> 
         "record_stream: the tensor is not on a CUDA device"
     );
     let data = tensor.storage()?.data_ptr();
-    if data.is_null() || is_caching_off() {
-        return Ok(());
+    let (device, id) = (tensor.device().index as usize, StreamId(stream.raw() as u64));
+    let cache = device_memory()?;
+    // As in PyTorch, memory of others is left alone.
+    match cache.0.is_block(device, data as u64)? {
+        true => cache.record_stream(device, data as u64, id),
+        false => Ok(()),
     }
-    let device = tensor.device().index as usize;
-    device_memory()?.record_stream(device, data as u64, StreamId(stream.raw() as u64))
 }
 
 /// Copies between blocks of one device, in order with the stream's work.
@@ -183,6 +214,7 @@ pub(crate) unsafe fn copy_on_device(
     from: DeviceAddress,
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     // SAFETY: the caller's.
@@ -202,6 +234,7 @@ pub(crate) unsafe fn copy_to_device(
     from: *const u8,
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     let from = from.cast::<c_void>();
@@ -221,6 +254,7 @@ pub(crate) unsafe fn copy_to_host(
     from: DeviceAddress,
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     let to = to.cast::<c_void>();
@@ -240,6 +274,7 @@ pub(crate) unsafe fn copy_between_devices(
     (from, source): (DeviceAddress, i8),
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     let source = crate::device::gpu(source)?.context;
     let target = bound(stream.device())?.context;
     let driver = driver()?;
@@ -259,6 +294,7 @@ pub(crate) unsafe fn set_bytes(
     value: u8,
     nbytes: usize,
 ) -> Result<()> {
+    crate::joint::flush()?;
     bound(stream.device())?;
     let driver = driver()?;
     // SAFETY: the caller's.

@@ -5,6 +5,7 @@ use corten_core::{
 };
 use corten_ops::iter::check_extent;
 use corten_ops::{Tensor, op};
+use smallvec::SmallVec;
 
 /// Device addresses of tensors, held for a launch.
 pub(crate) struct Operands<'a> {
@@ -36,7 +37,7 @@ impl<'a> Operands<'a> {
                 );
             }
         }
-        let bases: Vec<(&TensorBase, Access)> =
+        let bases: SmallVec<[(&TensorBase, Access); 6]> =
             wanted.iter().map(|&(tensor, access)| (tensor.base(), access)).collect();
         let set = AccessSet::acquire(&bases)?;
         for (i, (tensor, _)) in wanted.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! Pointwise operators: an expression, an iterator, one launch.
 
 use crate::compile::{Key, Program, function};
+use crate::joint::Joined;
 use crate::launch::{Shape, launch};
 use crate::stream::Stream;
 use crate::text;
@@ -31,13 +32,24 @@ pub(crate) const MAX_DIMS: usize = 16;
 
 /// `Numbers` of `pointwise.cuh`.
 #[repr(C, align(16))]
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Numbers {
     values: [[u8; 16]; 4],
     inputs: [[u8; 16]; 4],
 }
 
 impl Numbers {
+    /// The words of 64 bits that they take.
+    pub(crate) const WORDS: usize = size_of::<Self>() / 8;
+
+    /// The numbers as words of 64 bits.
+    pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
+        let rows = self.values.iter().chain(&self.inputs);
+        rows.flat_map(|row| {
+            [0, 8].map(|at| u64::from_ne_bytes(std::array::from_fn(|i| row[at + i])))
+        })
+    }
+
     /// Numbers in the value type of a dtype.
     ///
     /// # Errors
@@ -152,6 +164,10 @@ fn run_part(
     }
     let stream = Stream::current(iter.device().index);
     let width = dense_width(iter, &at, count, constants);
+    if width > 0 && crate::joint::is_open() {
+        let kernel = Joined { expression, dtypes, constants, width };
+        return crate::joint::keep(kernel, iter, &pointers, numbers, stream);
+    }
     let key = Key {
         device: stream.device(),
         operator: std::ptr::from_ref(expression).addr(),
@@ -277,8 +293,26 @@ fn program(
         ),
     };
     Program {
-        text: vec![text::TYPES, text::MATH, text::POINTWISE],
+        text: [&[text::TYPES, text::MATH, text::POINTWISE], &*text::needed(expression.text)]
+            .concat(),
         own: expression.text.to_owned(),
         expression: expression_of,
+    }
+}
+
+/// The program of launches that are made one.
+pub(crate) fn many_program(kernel: &Joined, most: usize, shared: bool) -> Program {
+    let Joined { expression, dtypes, constants, width } = kernel;
+    let storage: Vec<&str> =
+        dtypes[..=expression.inputs].iter().map(|&dtype| text::storage_type(dtype)).collect();
+    let (operator, value) = (expression.operator, text::value_type(dtypes[5]));
+    let (storage, shared) = (storage.join(", "), u32::from(shared));
+    Program {
+        text: [&[text::TYPES, text::MATH, text::POINTWISE], &*text::needed(expression.text)]
+            .concat(),
+        own: expression.text.to_owned(),
+        expression: format!(
+            "ct::pointwise_many<ct::{operator}, {value}, {constants}u, {width}, {most}, {shared}, {storage}>"
+        ),
     }
 }

@@ -67,6 +67,10 @@ pub(crate) fn run(iter: &mut TensorIterator, reduction: Reduction) -> Result<()>
     if count > 1 {
         pointers[1] = at[1];
     }
+    let dense = dims == 1 && iter.strides(input)[0] == iter.dtype(input).itemsize() as i64;
+    if crate::joint::is_open() && outputs == 1 && count == 1 && (dense || steps == 1) {
+        return crate::joint_reduction::keep(reduction, iter, steps, [at[0], at[input]]);
+    }
     let device = iter.device().index;
     let division = divide(iter, steps, outputs, dims, reduction.bytes);
     let chunk = (steps as u64).div_ceil(u64::from(division.parts)).max(1);

@@ -4,10 +4,10 @@ use crate::device::{MOST_DEVICES, bound, resolve};
 use crate::driver::{Handle, driver, error};
 use crate::event::Event;
 use crate::failure;
+use crate::joint;
 use corten_core::{Result, ensure};
 use std::cell::Cell;
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Streams per pool, as in PyTorch.
@@ -44,10 +44,38 @@ pub struct Stream {
     handle: Handle,
 }
 
-/// The streams that somebody has vouched for, by device and address.
-fn external_streams() -> MutexGuard<'static, BTreeSet<(i8, i64)>> {
-    static KNOWN: Mutex<BTreeSet<(i8, i64)>> = Mutex::new(BTreeSet::new());
+/// The streams that somebody has vouched for, device and address, in the order in which they came.
+fn external_streams() -> MutexGuard<'static, Vec<(i8, i64)>> {
+    static KNOWN: Mutex<Vec<(i8, i64)>> = Mutex::new(Vec::new());
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The short numbers of streams from outside begin here.
+const EXTERNAL: u16 = 0x8000;
+
+/// What calls that wait for a stream do besides: nothing (0), warn (1) or fail (2).
+static SYNC_DEBUG_MODE: AtomicU8 = AtomicU8::new(0);
+
+/// What calls that wait for a stream do besides: 0 for nothing, 1 for a warning, 2 for an error.
+pub fn set_sync_debug_mode(mode: u8) {
+    SYNC_DEBUG_MODE.store(mode, Ordering::Relaxed);
+}
+
+/// The mode of [`set_sync_debug_mode`].
+pub fn sync_debug_mode() -> u8 {
+    SYNC_DEBUG_MODE.load(Ordering::Relaxed)
+}
+
+/// Says that a call waits, where that was asked for.
+fn report_synchronization() -> Result<()> {
+    match sync_debug_mode() {
+        0 => Ok(()),
+        1 => {
+            corten_core::warn("called a synchronizing CUDA operation".to_owned());
+            Ok(())
+        }
+        _ => corten_core::bail!(Runtime, "called a synchronizing CUDA operation"),
+    }
 }
 
 thread_local! {
@@ -139,8 +167,38 @@ impl Stream {
     /// `handle` must be a stream of the device for as long as this one or a copy is used.
     pub unsafe fn external(device: i8, handle: usize) -> Self {
         let (device, id) = (resolve(device), handle as i64);
-        external_streams().insert((device, id));
+        let mut known = external_streams();
+        if !known.contains(&(device, id)) {
+            known.push((device, id));
+        }
+        drop(known);
         Self { device, id, handle: Handle(handle as *mut _) }
+    }
+
+    /// A short number: 0 for the default stream, then the pools, then streams from outside.
+    pub(crate) fn number(self) -> u16 {
+        if self.id == 0 {
+            return 0;
+        }
+        if self.id & 1 == 1 {
+            let (level, place) = ((self.id >> 1) & 15, self.id >> 5);
+            return (1 + (level - 1) * POOL as i64 + place) as u16;
+        }
+        let known = external_streams();
+        let place = known.iter().position(|&stream| stream == (self.device, self.id));
+        place.map_or(0, |place| EXTERNAL + (place as u16 & (EXTERNAL - 1)))
+    }
+
+    /// The stream of a short number.
+    pub(crate) fn from_number(device: i8, number: u16) -> Result<Self> {
+        if number >= EXTERNAL {
+            let found = external_streams().get(usize::from(number - EXTERNAL)).copied();
+            return Self::from_id(device, found.map_or(0, |(_, id)| id));
+        }
+        match usize::from(number).checked_sub(1) {
+            None => Ok(Self::default_of(device)),
+            Some(place) => Self::from_id(device, Self::id_of(place / POOL, place % POOL)),
+        }
     }
 
     /// Makes the stream the current one of its device on this thread, and gives the one that was.
@@ -172,8 +230,15 @@ impl Stream {
     /// Waits for the work of the stream.
     ///
     /// # Errors
-    /// Those of the work.
+    /// Those of the work; `Runtime` where the mode of [`set_sync_debug_mode`] says so.
     pub fn synchronize(self) -> Result<()> {
+        report_synchronization()?;
+        self.wait()
+    }
+
+    /// As [`synchronize`](Self::synchronize), whatever the mode.
+    pub(crate) fn wait(self) -> Result<()> {
+        joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
         // SAFETY: the stream exists; external ones by the contract of `external`.
@@ -186,6 +251,7 @@ impl Stream {
     /// # Errors
     /// Those of the work.
     pub fn query(self) -> Result<bool> {
+        joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
         // SAFETY: as above.
@@ -198,6 +264,7 @@ impl Stream {
     /// Those of the driver.
     pub fn wait_event(self, event: &Event) -> Result<()> {
         let Some(handle) = event.handle() else { return Ok(()) };
+        joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
         // SAFETY: both exist.

@@ -6,6 +6,27 @@ use corten_core::DType;
 pub(crate) const TYPES: &str = include_str!("../kernels/types.cuh");
 /// The primitives of expressions.
 pub(crate) const MATH: &str = include_str!("../kernels/math.cuh");
+/// Special functions: without the tables before them.
+const SPECIAL: &str = include_str!("../kernels/special.cuh");
+/// The incomplete gamma functions.
+const INCOMPLETE: &str = include_str!("../kernels/incomplete.cuh");
+/// Orthogonal polynomials.
+const POLYNOMIALS: &str = include_str!("../kernels/polynomials.cuh");
+/// Special functions with their tables.
+pub(crate) const SPECIALS: [&str; 2] = [crate::generated::TABLES, SPECIAL];
+
+/// The texts that the text of an expression names in its first line (`// needs …`).
+pub(crate) fn needed(text: &str) -> Vec<&'static str> {
+    let first = text.lines().next().and_then(|line| line.strip_prefix("// needs "));
+    let Some(names) = first else { return Vec::new() };
+    let named = names.split(' ').filter_map(|name| match name {
+        "incomplete" => Some(INCOMPLETE),
+        "polynomials" => Some(POLYNOMIALS),
+        _ => None,
+    });
+    SPECIALS.into_iter().chain(named).collect()
+}
+
 /// Pointwise kernels.
 pub(crate) const POINTWISE: &str = include_str!("../kernels/pointwise.cuh");
 
@@ -51,11 +72,77 @@ pub(crate) const NORM: &str = include_str!("../kernels/norm.cuh");
 /// Convolutions.
 pub(crate) const CONV: &str = include_str!("../kernels/conv.cuh");
 
+/// Products of small matrices by warps, and what they are loaded with.
+pub(crate) const MMA: &str = include_str!("../kernels/mma.cuh");
+
+/// Attention.
+pub(crate) const ATTENTION: &str = include_str!("../kernels/attention.cuh");
+
+/// Steps of recurrent networks.
+pub(crate) const RNN: &str = include_str!("../kernels/rnn.cuh");
+
+/// Sums over alignments.
+pub(crate) const CTC: &str = include_str!("../kernels/ctc.cuh");
+
+/// Dropout.
+pub(crate) const DROPOUT: &str = include_str!("../kernels/dropout.cuh");
+/// Fourier transforms.
+pub(crate) const FFT: &str = include_str!("../kernels/fft.cuh");
+
+/// Factorisations of matrices and what is solved with them.
+pub(crate) const LINALG: &str = include_str!("../kernels/linalg.cuh");
+
+/// Factors of indefinite matrices.
+pub(crate) const LDL: &str = include_str!("../kernels/ldl.cuh");
+
+/// Eigenvalues and singular values.
+pub(crate) const JACOBI: &str = include_str!("../kernels/jacobi.cuh");
+/// Bags of rows of a table.
+pub(crate) const BAG: &str = include_str!("../kernels/bag.cuh");
+
+/// Histograms.
+pub(crate) const HISTOGRAM: &str = include_str!("../kernels/histogram.cuh");
+
+/// Reductions of segments.
+pub(crate) const SEGMENT: &str = include_str!("../kernels/segment.cuh");
+
+/// The margin loss of several labels.
+pub(crate) const MARGIN: &str = include_str!("../kernels/margin.cuh");
+
+/// Distributions by rejection.
+pub(crate) const SAMPLING: &str = include_str!("../kernels/sampling.cuh");
+
+/// Slopes of samples.
+pub(crate) const SLOPES: &str = include_str!("../kernels/slopes.cuh");
+
+/// Bits of floating-point numbers.
+pub(crate) const FLOAT_BITS: &str = include_str!("../kernels/float_bits.cuh");
+
+/// Hashes of contents.
+pub(crate) const HASH: &str = include_str!("../kernels/hash.cuh");
+
+/// Sorting rows.
+pub(crate) const UNIQUE: &str = include_str!("../kernels/unique.cuh");
+
 /// Sliding blocks of images.
 pub(crate) const UNFOLD: &str = include_str!("../kernels/unfold.cuh");
 
 /// Distances between rows.
 pub(crate) const DISTANCE: &str = include_str!("../kernels/distance.cuh");
+
+/// Batches of images.
+pub(crate) const IMAGE: &str = include_str!("../kernels/image.cuh");
+
+/// Pooling over windows.
+pub(crate) const POOL: &str = include_str!("../kernels/pool.cuh");
+
+/// Interpolation.
+pub(crate) const UPSAMPLE: &str = include_str!("../kernels/upsample.cuh");
+
+/// Values at the points of a grid.
+pub(crate) const GRID: &str = include_str!("../kernels/grid.cuh");
+/// Waiting.
+pub(crate) const SLEEP: &str = include_str!("../kernels/sleep.cuh");
 
 /// The type in which elements of a dtype lie in memory.
 pub(crate) fn storage_type(dtype: DType) -> &'static str {

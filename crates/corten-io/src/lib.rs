@@ -1,3 +1,12 @@
-//! Reading and writing tensors in files.
+//! Reading and writing tensors in files: the one home of each format.
+//!
+//! [`torch`] has PyTorch's own files, [`safetensors`] the format of that name; [`pickle`] reads pickles without
+//! running them. What files hold beside tensors is a [`Value`].
 
+pub mod atomic;
+pub mod pickle;
 pub mod safetensors;
+pub mod torch;
+mod value;
+
+pub use value::{Object, Value};

@@ -95,15 +95,20 @@ impl Tensor {
     }
 }
 
-/// The end of the last byte that a geometry reaches; nothing where it begins before the first.
+/// The end of the last byte that a geometry reaches, 0 without elements; nothing where it begins before the
+/// first, or is no geometry.
 fn bytes_reached(sizes: &[i64], strides: &[i64], offset: i64, dtype: DType) -> Option<i128> {
+    if offset < 0 || sizes.len() != strides.len() || sizes.iter().any(|&size| size < 0) {
+        return None;
+    }
+    if sizes.contains(&0) {
+        return Some(0);
+    }
     let (mut low, mut high) = (i128::from(offset), i128::from(offset));
     for (&size, &stride) in sizes.iter().zip(strides) {
-        let reach = i128::from(size).checked_sub(1)? * i128::from(stride);
-        low += reach.min(0);
-        high += reach.max(0);
+        let reach = (i128::from(size) - 1).checked_mul(i128::from(stride))?;
+        low = low.checked_add(reach.min(0))?;
+        high = high.checked_add(reach.max(0))?;
     }
-    let fits = low >= 0 && sizes.len() == strides.len() && sizes.iter().all(|&size| size >= 0);
-    let length = if sizes.contains(&0) { 0 } else { (high + 1) * dtype.itemsize() as i128 };
-    fits.then_some(length)
+    (low >= 0).then(|| (high + 1).saturating_mul(dtype.itemsize() as i128))
 }

@@ -12,8 +12,10 @@ mod conversion;
 mod data;
 pub mod derived;
 pub mod dispatch;
+pub mod front;
 pub mod index;
 pub mod iter;
+mod joint;
 mod library;
 pub mod meta;
 pub mod opaque;
@@ -48,8 +50,9 @@ pub use dispatch::{
     BoxedCall, BoxedKernel, Found, KeyBuilder, Registration, Signed, Target, TypedOp,
     replace_arguments, replace_tensors,
 };
-pub use generated::{op, sig, stubs};
+pub use generated::{build, op, sig, stubs};
 pub use iter::TensorIterator;
+pub use joint::{JointLaunches, set_joint_launches};
 pub use library::{Library, call};
 pub use registry::{AnyOp, Autocast, Cost, Gradient, OpDef, OpKind};
 pub use stub::{IterKernel, Stub, run1, run2, run3, run4};

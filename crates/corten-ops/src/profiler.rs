@@ -8,10 +8,11 @@ use crate::dispatch::{BoxedCall, set_fallback};
 use corten_core::allocator::{MemoryReport, set_memory_reporter};
 use corten_core::tls::IncludeGuard;
 use corten_core::{Dims, DispatchKey, KeySet, Result, bail, ensure};
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 const KEY: DispatchKey = DispatchKey::PreDispatch;
@@ -48,6 +49,56 @@ pub struct Event {
     pub thread: u64,
     /// Bytes that were taken, less those given back, in it and not in those inside of it.
     pub memory: i64,
+    /// When a device did its work, where that was asked for and there was any.
+    pub device: Option<DeviceSpan>,
+}
+
+/// The time from the begin to the end of an event's work on a device, which has a clock of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceSpan {
+    /// The index of the device.
+    pub device: i8,
+    /// A number of its stream.
+    pub stream: u16,
+    /// Nanoseconds from the start of recording.
+    pub start: u64,
+    /// Nanoseconds from the start of recording.
+    pub end: u64,
+}
+
+/// A mark in the work of a device.
+pub trait DeviceMark: Any {
+    /// The device and a number of its stream.
+    fn stream(&self) -> (i8, u16);
+
+    /// Nanoseconds from another mark of the device to this one, after the device has reached both.
+    fn nanoseconds_since(&self, earlier: &dyn DeviceMark) -> Option<i64>;
+
+    /// The mark itself, for whoever made it.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Marks the present place in the current stream of a device, by default the current one; none where no device
+/// is in use.
+pub type Marker = fn(Option<i8>) -> Option<Box<dyn DeviceMark>>;
+
+static MARKER: OnceLock<Marker> = OnceLock::new();
+
+/// Says who marks the work of devices.
+pub fn set_device_marker(marker: Marker) {
+    // The first one stays: there is one back end.
+    let _ = MARKER.set(marker);
+}
+
+fn mark(device: Option<i8>) -> Option<Box<dyn DeviceMark>> {
+    MARKER.get().and_then(|marker| marker(device))
+}
+
+/// The begin and the end of an event's work.
+struct Marked {
+    place: usize,
+    begin: Box<dyn DeviceMark>,
+    end: Box<dyn DeviceMark>,
 }
 
 /// A block of memory that was taken or given back.
@@ -74,6 +125,8 @@ pub struct Options {
     pub shapes: bool,
     /// The memory that is taken and given back.
     pub memory: bool,
+    /// When devices did the work of operators.
+    pub devices: bool,
 }
 
 /// What [`stop`] gives.
@@ -95,6 +148,9 @@ struct Recording {
     events: Vec<Event>,
     /// The places of the events that have not ended.
     open: Vec<usize>,
+    marks: Vec<Marked>,
+    /// The first mark of each device, and when it was set.
+    bases: Vec<(u64, Box<dyn DeviceMark>)>,
     _included: IncludeGuard,
 }
 
@@ -107,8 +163,9 @@ impl Recording {
         let (place, parent) = (self.events.len(), self.open.last().copied());
         let start = self.now();
         let thread = self.thread;
-        let memory = 0;
-        self.events.push(Event { name, kind, start, end: start, parent, shapes, thread, memory });
+        let (memory, device) = (0, None);
+        let event = Event { name, kind, start, end: start, parent, shapes, thread, memory, device };
+        self.events.push(event);
         self.open.push(place);
         place
     }
@@ -118,6 +175,31 @@ impl Recording {
         let now = self.now();
         while let Some(open) = self.open.pop_if(|open| *open >= place) {
             self.events[open].end = now;
+        }
+    }
+
+    /// Marks the begin of work on a device; the first mark of each ties its clock to the host's.
+    fn begin(&mut self, device: Option<i8>) -> Option<Box<dyn DeviceMark>> {
+        let made = mark(device)?;
+        let index = made.stream().0;
+        if self.bases.iter().all(|(_, base)| base.stream().0 != index) {
+            self.bases.push((self.now(), mark(Some(index))?));
+        }
+        Some(made)
+    }
+
+    /// Reads the times of all marks.
+    fn read_marks(&mut self) {
+        for Marked { place, begin, end } in std::mem::take(&mut self.marks) {
+            let (device, stream) = begin.stream();
+            let base = self.bases.iter().find(|(_, base)| base.stream().0 == device);
+            let since = |mark: &dyn DeviceMark| {
+                let (host, base) = base?;
+                Some(host.saturating_add_signed(mark.nanoseconds_since(base.as_ref())?))
+            };
+            if let (Some(start), Some(end)) = (since(begin.as_ref()), since(end.as_ref())) {
+                self.events[place].device = Some(DeviceSpan { device, stream, start, end });
+            }
         }
     }
 
@@ -210,6 +292,8 @@ pub fn start(options: Options) -> Result<()> {
         thread: THREADS.fetch_add(1, Ordering::Relaxed) + 1,
         events: Vec::new(),
         open: Vec::new(),
+        marks: Vec::new(),
+        bases: Vec::new(),
         _included: IncludeGuard::new(KeySet::from_key(KEY)),
     }));
     Ok(())
@@ -223,6 +307,7 @@ pub fn stop() -> Result<Trace> {
     match RECORDING.take() {
         Some(mut recording) => {
             recording.exit(0);
+            recording.read_marks();
             let events = std::mem::take(&mut recording.events);
             let changes = std::mem::take(&mut recording.changes);
             Ok(Trace { events, changes })
@@ -269,6 +354,19 @@ pub fn exit(place: usize) {
     });
 }
 
+/// The device of the first tensor that is not on the host.
+fn device_of(stack: &Stack) -> Option<i8> {
+    let mut found = None;
+    for value in stack.iter() {
+        value.for_each_tensor(&mut |tensor| {
+            if tensor.defined() && tensor.device().is_cuda() {
+                found.get_or_insert(tensor.device().index);
+            }
+        });
+    }
+    found
+}
+
 fn observe(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let def = call.op().def();
     let begun = RECORDING.with_borrow_mut(|recording| {
@@ -285,11 +383,22 @@ fn observe(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
                 value.for_each_tensor(&mut |tensor| shapes.push(tensor.sizes()));
             }
         }
-        Some(recording.enter(name, EventKind::Operator, shapes))
+        let place = recording.enter(name, EventKind::Operator, shapes);
+        let device = if recording.options.devices { device_of(stack) } else { None };
+        let begin = recording.options.devices.then(|| recording.begin(device)).flatten();
+        Some((place, device.is_some(), begin))
     });
     let result = call.redispatch(stack);
-    if let Some(place) = begun {
+    if let Some((place, on_device, begin)) = begun {
         exit(place);
+        if let Some(begin) = begin.filter(|_| on_device || device_of(stack).is_some()) {
+            let end = mark(Some(begin.stream().0));
+            RECORDING.with_borrow_mut(|recording| {
+                if let (Some(recording), Some(end)) = (recording.as_mut(), end) {
+                    recording.marks.push(Marked { place, begin, end });
+                }
+            });
+        }
     }
     result
 }

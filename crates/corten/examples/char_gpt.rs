@@ -6,6 +6,7 @@
 mod common;
 
 use common::{Progress, data_file, option, save};
+use corten::nn::optim::lr_scheduler::{OneCycleLR, OneCycleOptions};
 use corten::nn::{clip_grad_norm_, init};
 use corten::prelude::*;
 
@@ -144,19 +145,20 @@ fn main() -> Result<()> {
     let train = text.narrow(0, 0, cut)?;
 
     let net = Gpt::new(letters.len() as i64, context, 96, 4, 3)?;
-    let options = AdamOptions { weight_decay: 0.1, ..AdamW::defaults() };
+    let options = AdamWOptions { weight_decay: 0.1, ..Default::default() };
     let mut optimizer = AdamW::new(net.parameters(), options)?;
-    let schedule = OneCycle { momentum: None, rise: 0.1, ..OneCycle::new(lr, steps as u64) };
+    let cycle = OneCycleOptions { momentum: None, pct_start: 0.1, ..Default::default() };
+    let mut scheduler = OneCycleLR::new(&mut optimizer, lr, steps as i64, cycle)?;
     let (mut progress, mut losses) = (Progress::new(steps), Vec::with_capacity(steps));
     for step in 0..steps {
-        schedule.apply(&mut optimizer, step as u64);
         let starts = op::randint(cut - context, &[batch], None, None, None, None)?;
         let (x, y) = pieces(&train, &starts.to_vec::<i64>()?, context)?;
         let loss = loss_of(&net, &x, &y)?;
         optimizer.zero_grad()?;
         loss.backward()?;
-        clip_grad_norm_(optimizer.parameters(), 1.0)?;
+        clip_grad_norm_(&optimizer.parameters(), 1.0)?;
         optimizer.step()?;
+        scheduler.step(&mut optimizer)?;
         losses.push(loss.to_element::<f32>()?);
         progress.step(&format!("loss {:.4}", losses[step]));
     }

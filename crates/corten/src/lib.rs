@@ -30,7 +30,7 @@ pub use corten_autograd::{backward, enable_grad, grad, inference_mode, no_grad};
 pub use corten_core::{
     DType, Device, Error, ErrorKind, Generator, Layout, MemoryFormat, Result, Scalar, manual_seed,
 };
-pub use corten_ops::{Tensor, op};
+pub use corten_ops::{Tensor, build, op, s, tensor};
 
 pub mod prelude;
 

@@ -297,6 +297,12 @@ pub(crate) fn import(object: &Obj) -> Py<Tensor> {
 
 /// As [`import`], from a given device, and with a wish whether the library makes a copy.
 fn import_with(object: &Obj, device: Option<Device>, copy: Option<bool>) -> Py<Tensor> {
+    if object.attr_opt(name!("__dlpack__"))?.is_none() && has_cuda_interface(object)? {
+        check_cuda()?;
+        let module = crate::py::convert::import(name!("corten.cuda._array_interface"))?;
+        let made = module.call_method(name!("import_tensor"), &[object])?;
+        return Ok(tensor::expect(&made)?.clone());
+    }
     let method = object.attr(name!("__dlpack__"))?;
     let mut options = vec![(name!("max_version"), Obj::tuple([Obj::int(1), Obj::int(0)])?)];
     if let Some(copy) = copy {
@@ -359,7 +365,12 @@ pub(crate) fn is_exporter(object: &Obj) -> Py<bool> {
     if is_dense_data(object) {
         return Ok(false);
     }
-    Ok(object.attr_opt(name!("__dlpack__"))?.is_some())
+    Ok(object.attr_opt(name!("__dlpack__"))?.is_some() || has_cuda_interface(object)?)
+}
+
+/// Whether the object describes memory of a GPU by `__cuda_array_interface__`.
+fn has_cuda_interface(object: &Obj) -> Py<bool> {
+    Ok(object.attr_opt(name!("__cuda_array_interface__"))?.is_some())
 }
 
 /// A tensor over the memory a capsule describes, and whether its library says that it is a copy; the

@@ -5,6 +5,7 @@ use crate::py::errors::{runtime_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method};
 use crate::{tensor, types};
 use corten_core::{ResultTypeState, can_cast, default_dtype, promote_types, set_default_dtype};
+use corten_ops::composite::attention::{Backend, allow, allows};
 use corten_ops::parallel;
 
 /// The functions of the module.
@@ -13,6 +14,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(thread_functions());
     rows.extend(determinism_functions());
     rows.extend(fast_path_functions());
+    rows.extend(attention_functions());
     rows
 }
 
@@ -29,6 +31,36 @@ fn determinism_functions() -> Vec<ffi::PyMethodDef> {
         }),
         method!("_get_deterministic_fill_uninitialized_memory", |_m: &Obj, _a: Args<'_>| {
             Ok(Obj::bool(corten_core::fill_uninitialized_memory()))
+        }),
+    ]
+}
+
+/// The ways to compute attention that a program allows.
+fn attention_functions() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method!("_get_math_sdp_enabled", |_m: &Obj, _a: Args<'_>| {
+            Ok(Obj::bool(allows(Backend::Math)))
+        }),
+        method!("_get_flash_sdp_enabled", |_m: &Obj, _a: Args<'_>| {
+            Ok(Obj::bool(allows(Backend::Flash)))
+        }),
+        method!("_get_mem_efficient_sdp_enabled", |_m: &Obj, _a: Args<'_>| {
+            Ok(Obj::bool(allows(Backend::Efficient)))
+        }),
+        method!("_get_cudnn_sdp_enabled", |_m: &Obj, _a: Args<'_>| {
+            Ok(Obj::bool(allows(Backend::Cudnn)))
+        }),
+        method!("_set_sdp_use_math", |_m: &Obj, args: Args<'_>| {
+            set_switch(args, |on| allow(Backend::Math, on))
+        }),
+        method!("_set_sdp_use_flash", |_m: &Obj, args: Args<'_>| {
+            set_switch(args, |on| allow(Backend::Flash, on))
+        }),
+        method!("_set_sdp_use_mem_efficient", |_m: &Obj, args: Args<'_>| {
+            set_switch(args, |on| allow(Backend::Efficient, on))
+        }),
+        method!("_set_sdp_use_cudnn", |_m: &Obj, args: Args<'_>| {
+            set_switch(args, |on| allow(Backend::Cudnn, on))
         }),
     ]
 }

@@ -130,6 +130,13 @@ fn add_exceptions(module: &Obj) -> Py<()> {
         None,
     )?;
     module.set_attr_str(c"OutOfMemoryError", &memory)?;
+    let accelerator = py::errors::new_exception(
+        &py::errors::ACCELERATOR,
+        c"corten.AcceleratorError",
+        c"A device reported an error, whose number is `error_code`.",
+        None,
+    )?;
+    module.set_attr_str(c"AcceleratorError", &accelerator)?;
     let linalg = py::errors::new_exception(
         &py::errors::LINALG,
         c"corten._C._LinAlgError",

@@ -68,22 +68,24 @@ class profile:
                  use_kineto=False, use_cpu=True, **_ignored):
         self.enabled, self.record_shapes, self.profile_memory = enabled, record_shapes, profile_memory
         self.function_events = None
-        if use_cuda or use_device not in (None, "cpu"):
+        self.use_device = "cuda" if use_cuda else use_device
+        if self.use_device not in (None, "cpu") and not (self.use_device == "cuda" and _has_gpus()):
             warnings.warn(
                 f"{use_device or 'CUDA'} is not available, disabling its profiling", stacklevel=2
             )
+            self.use_device = None
         _warn_of_missing(with_flops=with_flops, with_stack=with_stack, with_modules=with_modules)
 
     def __enter__(self):
         if self.enabled:
-            _C._profiler_start(bool(self.record_shapes), bool(self.profile_memory))
+            _C._profiler_start(bool(self.record_shapes), bool(self.profile_memory), self.use_device == "cuda")
             _running.append(self)
         return self
 
     def __exit__(self, *_error):
         if self.enabled:
             _running.remove(self)
-            self.function_events = _events(*_C._profiler_stop(), self.profile_memory)
+            self.function_events = _events(*_C._profiler_stop(), self.profile_memory, self.use_device)
 
     def __str__(self):
         return "<unfinished torch.autograd.profile>" if self.function_events is None else str(self.function_events)
@@ -145,17 +147,29 @@ class emit_itt:
 
 
 class emit_nvtx(emit_itt):
-    """Marks of operators for NVIDIA's profilers, which need a GPU: entering it, where it is enabled, is an
-    error."""
+    """Marks of operators for NVIDIA's profilers, which this build does not make: entering it, where it is enabled,
+    is an error. :mod:`corten.cuda.nvtx` marks ranges of the program."""
 
     _missing = "NVTX functions not installed. Are you sure you have a CUDA build?"
 
 
-def _events(rows, changes, profile_memory):
+def _has_gpus():
+    from corten import cuda
+
+    return cuda.is_available()
+
+
+def _span(row):
+    """The device, the stream, and start and end in microseconds."""
+    return None if row is None else (row[0], row[1], row[2] / 1e3, row[3] / 1e3)
+
+
+def _events(rows, changes, profile_memory, use_device=None):
     events = EventList(
         (FunctionEvent(number, name, thread, start / 1e3, end / 1e3, input_shapes=shapes,
-                       cpu_memory_usage=memory, is_user_annotation=kind == "range", kind=kind)
-         for number, (name, kind, start, end, _, shapes, thread, memory) in enumerate(rows)),
+                       cpu_memory_usage=memory, is_user_annotation=kind == "range", kind=kind,
+                       use_device=use_device, device_span=_span(device))
+         for number, (name, kind, start, end, _, shapes, thread, memory, device) in enumerate(rows)),
         profile_memory=profile_memory, changes=changes,
     )
     for event, row in zip(events, rows):

@@ -20,11 +20,46 @@ class Interval:
         return self.end - self.start
 
 
+def _renamed(old, new):
+    """A property that older programs know by another name."""
+    def read(self):
+        import warnings
+
+        warnings.warn(f"`{old}` is deprecated, please use `{new}` instead.", FutureWarning, stacklevel=2)
+        return getattr(self, new)
+
+    return property(read, doc=f"Deprecated: ``{new}``.")
+
+
 class _Lengths:
-    """Times of devices, of which none but the CPU is recorded, and means."""
+    """Means and texts of times. Memory of devices is not recorded."""
 
     device_memory_usage = self_device_memory_usage = 0
-    device_time = device_time_total = self_device_time_total = 0
+    use_device = None
+
+    @property
+    def device_time(self):
+        """The mean time of the work on a device."""
+        return self.device_time_total / self.count if self.count else 0.0
+
+    @property
+    def device_time_str(self):
+        """The mean time of the work on a device as text."""
+        return _format_time(self.device_time)
+
+    @property
+    def device_time_total_str(self):
+        """The time of the work on a device as text."""
+        return _format_time(self.device_time_total)
+
+    @property
+    def self_device_time_total_str(self):
+        """The time of the work on a device without that of the spans inside, as text."""
+        return _format_time(self.self_device_time_total)
+
+    cuda_time = _renamed("cuda_time", "device_time")
+    cuda_time_total = _renamed("cuda_time_total", "device_time_total")
+    self_cuda_time_total = _renamed("self_cuda_time_total", "self_device_time_total")
 
     @property
     def cpu_time(self):
@@ -53,7 +88,7 @@ class FunctionEvent(_Lengths):
     def __init__(self, id, name, thread, start_us, end_us, overload_name=None, fwd_thread=None,
                  input_shapes=None, stack=None, scope=0, use_device=None, cpu_memory_usage=0,
                  device_memory_usage=0, is_async=False, is_remote=False, sequence_nr=-1, node_id=-1,
-                 *, is_user_annotation=False, kind="operator"):
+                 *, is_user_annotation=False, kind="operator", device_span=None):
         self.id, self.name, self.key, self.kind = id, name, name, kind
         self.overload_name, self.node_id = overload_name, node_id
         self.time_range = Interval(start_us, end_us)
@@ -65,6 +100,23 @@ class FunctionEvent(_Lengths):
         self.is_async, self.is_remote, self.sequence_nr = is_async, is_remote, sequence_nr
         self.is_user_annotation = is_user_annotation
         self.self_cpu_memory_usage = cpu_memory_usage
+        #: The device, its stream, start and end of its work, for an operator that gave it any.
+        self.device_span = device_span
+        self.device_index = -1 if device_span is None else device_span[0]
+
+    @property
+    def device_time_total(self):
+        """The time from the begin to the end of the work that was given to a device."""
+        if self.device_span is not None:
+            return max(self.device_span[3] - self.device_span[2], 0.0)
+        return sum(child.device_time_total for child in self.cpu_children)
+
+    @property
+    def self_device_time_total(self):
+        """The same without what the spans inside of this one gave."""
+        if self.device_span is None:
+            return 0
+        return max(self.device_time_total - sum(child.device_time_total for child in self.cpu_children), 0.0)
 
     @property
     def start(self):
@@ -114,6 +166,7 @@ class FunctionEventAvg(_Lengths):
         self.key, self.input_shapes = key, shapes
         self.count, self.cpu_time_total, self.self_cpu_time_total = 0, 0, 0
         self.cpu_memory_usage = self.self_cpu_memory_usage = 0
+        self.device_time_total = self.self_device_time_total = 0
 
     def add(self, other):
         """Adds an event or the average of others."""
@@ -124,6 +177,9 @@ class FunctionEventAvg(_Lengths):
         self.self_cpu_time_total += other.self_cpu_time_total
         self.cpu_memory_usage += other.cpu_memory_usage
         self.self_cpu_memory_usage += other.self_cpu_memory_usage
+        self.device_time_total += other.device_time_total
+        self.self_device_time_total += other.self_device_time_total
+        self.use_device = self.use_device or other.use_device
         return self
 
     __iadd__ = add
@@ -210,9 +266,14 @@ class EventList(list):
         if top_level_events_only:
             rows = [row for row in rows if getattr(row, "cpu_parent", None) is None]
         if sort_by is not None:
-            rows.sort(key=lambda row: getattr(row, sort_by), reverse=True)
+            column = sort_by.replace("cuda", "device")
+            rows.sort(key=lambda row: getattr(row, column), reverse=True)
         total = self.self_cpu_time_total or 1.0
         titles = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"]
+        device_total = sum(row.self_device_time_total for row in self)
+        device = next((row.use_device for row in self if row.use_device), "cuda").upper()
+        if device_total > 0:
+            titles += [f"Self {device}", f"Self {device} %", f"{device} total", f"{device} time avg"]
         titles += ["CPU Mem", "Self CPU Mem"] if self._profile_memory else []
         titles += ["# of Calls"]
         shaped = any(row.input_shapes for row in rows)
@@ -228,12 +289,20 @@ class EventList(list):
                 _format_time(row.cpu_time_total, time_unit),
                 _format_time(row.cpu_time_total / row.count, time_unit),
             ]
+            if device_total > 0:
+                cell += [
+                    _format_time(row.self_device_time_total, time_unit),
+                    f"{100 * row.self_device_time_total / device_total:.2f}%",
+                    _format_time(row.device_time_total, time_unit),
+                    _format_time(row.device_time_total / row.count, time_unit),
+                ]
             if self._profile_memory:
                 cell += [_format_memory(row.cpu_memory_usage), _format_memory(row.self_cpu_memory_usage)]
             cell.append(str(row.count))
             cells.append(cell + [str(row.input_shapes)[:max_shapes_column_width]] if shaped else cell)
         titles += ["Input Shapes"] if shaped else []
-        return _text(titles, cells, header, _format_time(total, time_unit))
+        text = _text(titles, cells, header, _format_time(total, time_unit))
+        return f"{text}Self {device} time total: {_format_time(device_total, time_unit)}\n" if device_total else text
 
     def export_chrome_trace(self, path):
         """Writes the events for chrome://tracing."""
@@ -242,6 +311,16 @@ class EventList(list):
              "dur": event.cpu_time_total, "pid": os.getpid(), "tid": event.thread,
              "args": {"Input Dims": event.input_shapes} if event.input_shapes else {}}
             for event in self if event.kind != "memory"
+        ]
+        events += [
+            {"name": event.name, "cat": "kernel", "ph": "X", "ts": event.device_span[2],
+             "dur": event.device_time_total, "pid": event.device_span[0], "tid": f"stream {event.device_span[1]}",
+             "args": {"device": event.device_span[0], "stream": event.device_span[1]}}
+            for event in self if event.device_span is not None
+        ]
+        events += [
+            {"name": "process_name", "ph": "M", "pid": index, "args": {"name": f"GPU {index}"}}
+            for index in sorted({event.device_index for event in self if event.device_index >= 0})
         ]
         events += [
             {"name": "[memory]", "cat": "cpu_instant_event", "ph": "i", "s": "t",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import ContextDecorator
 
 
-def flags_of(namespace, **defaults):
-    """A class that sets settings, variables of a module, for a ``with`` block or a function."""
+def flags_of(namespace, _changed=lambda: None, **defaults):
+    """A class that sets settings, variables of a module, for a ``with`` block or a function; whoever uses them is
+    told with ``_changed``."""
 
     class flags(ContextDecorator):
         """Sets the settings for a ``with`` block or a function."""
@@ -20,9 +21,11 @@ def flags_of(namespace, **defaults):
         def __enter__(self):
             self.before.append({name: namespace[name] for name in self.values})
             namespace.update(self.values)
+            _changed()
 
         def __exit__(self, kind, value, traceback):
             namespace.update(self.before.pop())
+            _changed()
 
     return flags
 

@@ -1,9 +1,11 @@
-"""Settings of GPU kernels; kept, and without effect on the host."""
+"""Settings of GPU kernels."""
 
 import contextlib
 import enum
+import warnings
 
 from corten import _C
+from corten.backends._cublas import Matmul
 
 __all__ = ["is_built", "matmul", "preferred_blas_library", "preferred_linalg_library", "sdp_kernel"]
 
@@ -11,14 +13,6 @@ __all__ = ["is_built", "matmul", "preferred_blas_library", "preferred_linalg_lib
 def is_built():
     """Whether this build has the back end for GPUs."""
     return "_cuda_init" in vars(_C)
-
-
-class _Matmul:
-    allow_tf32 = False
-    allow_fp16_reduced_precision_reduction = True
-    allow_bf16_reduced_precision_reduction = True
-    allow_fp16_accumulation = False
-    fp32_precision = "none"
 
 
 class cuFFTPlanCacheAttrContextProp:
@@ -141,11 +135,21 @@ def preferred_linalg_library(backend=None):
 
 
 def preferred_blas_library(backend=None):
-    """The library of matrix products on GPUs: ``cublas``, ``cublaslt`` or ``ck``."""
-    return _prefer("blas", backend, {
+    """The library of matrix products on GPUs: ``cublas``, ``cublaslt`` or ``ck``.
+
+    It is cuBLASLt where that is found, and kernels of this package otherwise, of which a program is warned that
+    asks for ``cublaslt``.
+    """
+    chosen = _prefer("blas", backend, {
         "default": _BlasBackend.Default, "cublas": _BlasBackend.Cublas, "hipblas": _BlasBackend.Cublas,
         "cublaslt": _BlasBackend.Cublaslt, "hipblaslt": _BlasBackend.Cublaslt, "ck": _BlasBackend.Ck,
     })
+    if backend is not None and chosen is _BlasBackend.Cublaslt and is_built():
+        try:
+            _C._cuda_checkCublasLt()
+        except RuntimeError as error:
+            warnings.warn(f"products of matrices are computed without cuBLASLt: {error}", stacklevel=2)
+    return chosen
 
 
 def preferred_rocm_fa_library(backend=None):
@@ -169,65 +173,67 @@ def allow_fp16_bf16_reduction_math_sdp(enabled):
     _reduced_precision_attention = bool(enabled)
 
 
-matmul = _Matmul()
-_sdp = {"flash": True, "math": True, "efficient": True, "cudnn": True}
+matmul = Matmul()
 
 
 def flash_sdp_enabled():
     """Whether fused attention may be used."""
-    return _sdp["flash"]
+    return _C._get_flash_sdp_enabled()
 
 
 def enable_flash_sdp(enabled):
     """Allows or forbids fused attention."""
-    _sdp["flash"] = bool(enabled)
+    _C._set_sdp_use_flash(bool(enabled))
 
 
 def math_sdp_enabled():
     """Whether attention by its formula may be used."""
-    return _sdp["math"]
+    return _C._get_math_sdp_enabled()
 
 
 def enable_math_sdp(enabled):
     """Allows or forbids attention by its formula."""
-    _sdp["math"] = bool(enabled)
+    _C._set_sdp_use_math(bool(enabled))
 
 
 def mem_efficient_sdp_enabled():
     """Whether memory-saving attention may be used."""
-    return _sdp["efficient"]
+    return _C._get_mem_efficient_sdp_enabled()
 
 
 def enable_mem_efficient_sdp(enabled):
     """Allows or forbids memory-saving attention."""
-    _sdp["efficient"] = bool(enabled)
+    _C._set_sdp_use_mem_efficient(bool(enabled))
 
 
 def cudnn_sdp_enabled():
     """Whether cuDNN's attention may be used."""
-    return _sdp["cudnn"]
+    return _C._get_cudnn_sdp_enabled()
 
 
 def enable_cudnn_sdp(enabled):
-    """Allows or forbids cuDNN's attention."""
-    _sdp["cudnn"] = bool(enabled)
-
-
-def is_flash_attention_available():
-    """Whether this build has fused attention for GPUs."""
-    return False
+    """Allows or forbids cuDNN's attention, which is never used."""
+    _C._set_sdp_use_cudnn(bool(enabled))
 
 
 @contextlib.contextmanager
 def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
     """Allows some kernels of attention only, in a ``with`` block."""
+    before = [enabled() for enabled, _ in _SDP_SWITCHES]
     wanted = (enable_flash, enable_math, enable_mem_efficient, enable_cudnn)
-    before = dict(_sdp)
-    _sdp.update(zip(("flash", "math", "efficient", "cudnn"), map(bool, wanted)))
     try:
+        for (_, enable), on in zip(_SDP_SWITCHES, wanted):
+            enable(on)
         yield {}
     finally:
-        _sdp.update(before)
+        for (_, enable), on in zip(_SDP_SWITCHES, before):
+            enable(on)
+
+
+_SDP_SWITCHES = (
+    (flash_sdp_enabled, enable_flash_sdp), (math_sdp_enabled, enable_math_sdp),
+    (mem_efficient_sdp_enabled, enable_mem_efficient_sdp), (cudnn_sdp_enabled, enable_cudnn_sdp),
+)
 
 
 class SDPAParams:
@@ -240,17 +246,33 @@ class SDPAParams:
         self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa
 
 
+def can_use_efficient_attention(params, debug=False):
+    """Whether the kernel of fused attention for GPUs takes the arguments."""
+    query, key, value = params.query, params.key, params.value
+    widest = max(query.shape[-1], value.shape[-1])
+    return (
+        query.device.type == "cuda" and query.is_floating_point() and query.dim() in (3, 4)
+        and query.shape[-1] == key.shape[-1] and key.shape[:-1] == value.shape[:-1]
+        and widest <= 256 and widest * query.itemsize <= 1024
+    )
+
+
 def can_use_flash_attention(params, debug=False):
-    """Whether a GPU's kernel of fused attention takes the arguments: there is none."""
+    """As `can_use_efficient_attention`, of what PyTorch's flash attention takes: 16-bit floats and no mask."""
+    half = params.query.itemsize == 2 and params.attn_mask is None
+    return half and can_use_efficient_attention(params, debug)
+
+
+def can_use_cudnn_attention(params, debug=False):
+    """Whether cuDNN's attention takes the arguments: it is never used."""
     return False
-
-
-can_use_efficient_attention = can_use_cudnn_attention = can_use_flash_attention
 
 
 def is_flash_attention_available():
     """Whether GPUs have a kernel of fused attention."""
+    return is_built()
+
+
+def is_ck_sdpa_available():
+    """Whether GPUs of AMD have a kernel of fused attention: they are not supported."""
     return False
-
-
-is_ck_sdpa_available = is_flash_attention_available

@@ -34,8 +34,17 @@ def is_available():
 
 
 def device_count():
-    """How many GPUs can be used; ``CUDA_VISIBLE_DEVICES`` limits them. Makes no context."""
-    return _C._cuda_getDeviceCount() if _is_compiled() else 0
+    """How many GPUs can be used; ``CUDA_VISIBLE_DEVICES`` limits them. Makes no context, and where NVIDIA's
+    management library is, the variable may still be changed until a GPU is used."""
+    if not _is_compiled():
+        return 0
+    if not _C._cuda_isStarted():
+        from corten.cuda import _visible
+
+        found = _visible.count()
+        if found is not None:
+            return found
+    return _C._cuda_getDeviceCount()
 
 
 def is_bf16_supported(including_emulation=True):
@@ -167,8 +176,11 @@ def synchronize(device=None):
 
 
 def ipc_collect():
-    """Frees memory that other processes gave back. None is shared by this build."""
+    """Frees memory whose receivers in other processes have given it back."""
     _lazy_init()
+    from corten.multiprocessing import _cuda_ipc
+
+    _cuda_ipc.collect()
 
 
 class cudaStatus:
@@ -215,13 +227,10 @@ current_solver_handle = _no_handle("cuSOLVER")
 current_solver_handle.__doc__ = "The handle of cuSOLVER, which this build does not use."
 
 _SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
-_sync_debug_mode = 0
 
 
 def set_sync_debug_mode(debug_mode):
-    """What calls that wait for a GPU should do: ``default``, ``warn`` or ``error``, or 0 to 2. Only the
-    default is implemented."""
-    global _sync_debug_mode
+    """What calls that wait for a stream do: ``"default"``, ``"warn"`` or ``"error"``, or 0 to 2."""
     _lazy_init()
     if isinstance(debug_mode, str):
         if debug_mode not in _SYNC_MODES:
@@ -231,21 +240,48 @@ def set_sync_debug_mode(debug_mode):
         debug_mode = _SYNC_MODES[debug_mode]
     if debug_mode not in (0, 1, 2):
         raise RuntimeError("invalid value of debug_mode, expected 0, 1 or 2")
-    if debug_mode:
-        raise NotImplementedError("calls that wait for a GPU are not reported by this build")
-    _sync_debug_mode = debug_mode
+    _C._cuda_setSyncDebugMode(debug_mode)
 
 
 def get_sync_debug_mode():
-    """What calls that wait for a GPU do."""
+    """What calls that wait for a stream do."""
     _lazy_init()
-    return _sync_debug_mode
+    return _C._cuda_getSyncDebugMode()
 
 
 def _sleep(cycles):
-    """Keeps the current stream busy."""
+    """Keeps the current stream busy for a number of the GPU's clock cycles."""
     _lazy_init()
-    raise NotImplementedError("_sleep has no kernel in this build")
+    _C._cuda_sleep(cycles)
+
+
+def mapped(tensor, device=None):
+    """A tensor of a GPU over the memory of a pinned tensor of the host: nothing is copied, and what one of them
+    writes the other one reads once the stream has been waited for. PyTorch has no such function.
+
+    Each access of a kernel goes over the bus, so that this pays for data that is read once.
+
+    Args:
+        tensor: A tensor in pinned memory, or in memory that ``cudart().cudaHostRegister`` has pinned.
+        device: The GPU; the current one if it is ``None``.
+    """
+    _lazy_init()
+    return _C._cuda_mapped(tensor, _get_device_index(device, optional=True))
+
+
+def mapped_empty(*size, dtype=None, device=None):
+    """A new tensor in pinned memory and the :func:`mapped` tensor of a GPU over the same memory.
+
+    Args:
+        size: The sizes, one by one or as a sequence.
+        dtype: The dtype; the default one if it is ``None``.
+        device: The GPU; the current one if it is ``None``.
+    """
+    import corten
+
+    _lazy_init()
+    host = corten.empty(*size, dtype=dtype, device="cpu", pin_memory=True)
+    return host, mapped(host, device)
 
 
 def _get_device(device):
@@ -275,19 +311,10 @@ def _primary_context_devices():
 
 
 def _parse_visible_devices():
-    """The indices that ``CUDA_VISIBLE_DEVICES`` names, up to the first one that is none."""
-    value = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if value is None:
-        return list(range(64))
-    found = []
-    for part in value.split(","):
-        part = part.strip()
-        if not part.isdigit():
-            return value.split(",") if part.startswith(("GPU-", "MIG-")) else found
-        if int(part) in found:
-            return []
-        found.append(int(part))
-    return found
+    """What ``CUDA_VISIBLE_DEVICES`` names, indices or identities, up to the first that is neither."""
+    from corten.cuda import _visible
+
+    return _visible.parse(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 _made_generators = ()
@@ -303,7 +330,7 @@ def _generators():
 
 from corten.cuda import amp, nvtx, profiler, random, tunable  # noqa: E402, F401
 from corten.cuda.graphs import (  # noqa: E402, F401
-    CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables,
+    CUDAGraph, export_dot, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables,
 )
 from corten.cuda.memory import *  # noqa: E402, F403
 from corten.cuda.random import *  # noqa: E402, F403
@@ -318,6 +345,8 @@ def __getattr__(name):
         return _generators() if is_initialized() else ()
     if name == "_initialized":
         return is_initialized()
+    if name in ("AcceleratorError", "OutOfMemoryError"):
+        return getattr(_C, name)
     # Classes of tensors and storages on GPUs.
     if name.endswith(("Tensor", "Storage")):
         from corten import _legacy
@@ -327,3 +356,13 @@ def __getattr__(name):
             globals()[name] = made
             return made
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+#: Names that are made when they are asked for.
+_LAZY = ("default_generators", "AcceleratorError", "OutOfMemoryError")
+
+
+def __dir__():
+    kinds = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
+    classes = [kind + end for kind in kinds for end in ("Storage", "Tensor")]
+    return sorted({*globals(), *_LAZY, *classes, "ComplexDoubleStorage", "ComplexFloatStorage"})

@@ -48,7 +48,8 @@ _ERRORS = {
     400: "invalid resource handle", 600: "device not ready",
     700: "an illegal memory access was encountered",
     701: "too many resources requested for launch", 702: "the launch timed out and was terminated",
-    710: "device-side assert triggered", 716: "misaligned address",
+    710: "device-side assert triggered", 712: "part or all of the requested memory range is already mapped",
+    713: "pointer does not correspond to a registered memory region", 716: "misaligned address",
     719: "unspecified launch failure", 801: "operation not supported",
     900: "operation not permitted when stream is capturing", 999: "unknown error",
 }

@@ -181,7 +181,21 @@ def _snapshot(device=None, augment_with_fx_traces=False):
     """The segments and the recorded history of the caching allocator, as PyTorch's viewer reads them."""
     if not is_initialized():
         return {"segments": [], "device_traces": [], "allocator_settings": {}, "external_annotations": []}
-    return _allocator("_cuda_memorySnapshot")()
+    found = _allocator("_cuda_memorySnapshot")()
+    if device is not None:
+        index = _get_device_index(device, optional=True)
+        found["segments"] = [one for one in found["segments"] if one["device"] == index]
+        found["device_traces"] = [
+            trace if place == index else [] for place, trace in enumerate(found["device_traces"])]
+    found["allocator_settings"] = _settings()
+    return found
+
+
+def _settings():
+    """The settings of the allocator, under the names that the viewer shows."""
+    from corten.cuda import _memory_frames
+
+    return _memory_frames.settings()
 
 
 def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):
@@ -191,9 +205,59 @@ def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False
 
 
 def _record_memory_history(enabled="all", *args, **kwargs):
-    """Whether what the caching allocator does is recorded."""
+    """Whether what the caching allocator does is recorded.
+
+    Args:
+        enabled: ``"all"`` for the history and the blocks that are held, ``"state"`` for these alone, ``None``
+            for nothing. The older form takes a truth value, ``record_context`` and ``trace_alloc_max_entries``.
+        context: For what the frames of Python are kept: ``"all"``, ``"alloc"`` (no frees), ``"state"`` or
+            ``None``.
+        stacks: ``"python"``, or ``"all"``, which is the same here: frames of other languages are not recorded.
+        max_entries: How many events are kept.
+        device: All GPUs are recorded, whichever is named.
+        clear_history: Whether what was recorded is forgotten.
+    """
     _lazy_init()
-    _allocator("_cuda_recordMemoryHistory")(enabled is not None, int(kwargs.get("max_entries", 2**63 - 1)))
+    if isinstance(enabled, bool):
+        return _record_legacy(enabled, *args, **kwargs)
+    return _record(enabled, *args, **kwargs)
+
+
+def _record(enabled, context="all", stacks="all", max_entries=2**63 - 1, device=None, clear_history=False,
+            compile_context=False, global_record_annotations=False, skip_actions=None):
+    for name, value, known in (
+        ("enabled", enabled, ("all", "state", None)), ("context", context, ("all", "alloc", "state", None)),
+        ("stacks", stacks, ("python", "all")),
+    ):
+        if value not in known:
+            raise RuntimeError(f"{name}: expected one of {known}, but got {value!r}")
+    if enabled == "state":
+        context, max_entries = context and "state", 1
+    _set_history(enabled is not None, max_entries, context, clear_history)
+
+
+def _record_legacy(enabled, record_context=True, trace_alloc_max_entries=1, trace_alloc_record_context=False,
+                   device=None, record_context_cpp=False, clear_history=False, compile_context=False,
+                   global_record_annotations=False):
+    context = ("alloc" if trace_alloc_record_context else "state") if record_context else None
+    _set_history(enabled, trace_alloc_max_entries, context, clear_history)
+
+
+def _set_history(enabled, max_entries, context, clear):
+    from corten.cuda._memory_frames import frames
+
+    _allocator("_cuda_recordMemoryHistory")(
+        bool(enabled), int(max_entries), context if enabled else None, frames, bool(clear))
+
+
+def _save_segment_usage(filename="output.svg", snapshot=None):
+    """Needs PyTorch's viewer, which reads what :func:`_dump_snapshot` writes."""
+    raise NotImplementedError("_save_segment_usage: open the file of _dump_snapshot in PyTorch's viewer instead")
+
+
+def _set_allocator_settings(env):
+    """Changes settings of the caching allocator, written as in ``PYTORCH_ALLOC_CONF``."""
+    _allocator("_cuda_setAllocatorSettings")(env)
 
 
 def host_memory_stats():
@@ -276,16 +340,22 @@ def caching_allocator_delete(mem_ptr):
 
 
 def caching_allocator_enable(value=True):
-    """Whether freed blocks are kept. They always are."""
-    if not value and is_initialized():
-        raise NotImplementedError("the caching allocator cannot be turned off")
+    """Whether freed blocks are kept for later tensors. Without that the driver is asked for each of them, which
+    is slow and lets tools see every access outside of a tensor; ``PYTORCH_NO_CUDA_MEMORY_CACHING=1`` turns it off
+    from the start."""
+    if is_initialized():
+        _allocator("_cuda_setCaching")(bool(value))
 
 
 @contextlib.contextmanager
 def caching_allocator_disabled():
-    """Asks the driver for every block in a ``with`` block, which this build does not do."""
+    """Asks the driver for every block in a ``with`` block."""
+    before = _C._cuda_isCaching() if is_initialized() else True
     caching_allocator_enable(False)
-    yield
+    try:
+        yield
+    finally:
+        caching_allocator_enable(before)
 
 
 def get_allocator_backend():

@@ -103,6 +103,12 @@ def reduce_storage(storage):
     """The function and arguments that make the storage again in another process."""
     if storage.device.type == "meta":
         raise RuntimeError("Cannot pickle meta storage; try pickling a meta tensor instead")
+    if storage.device.type == "cuda" and storage.nbytes():
+        from corten.multiprocessing import _cuda_ipc
+
+        return _cuda_ipc.reduce(storage)
+    if storage.device.type == "cuda":
+        return rebuild_storage_empty, (type(storage), str(storage.device))
     if storage.device.type != "cpu":
         raise RuntimeError(f"storages on {storage.device} cannot be sent to other processes")
     if storage.nbytes() == 0:
@@ -134,9 +140,9 @@ def reduce_storage(storage):
         os.close(descriptor)
 
 
-def rebuild_storage_empty(cls):
+def rebuild_storage_empty(cls, device="cpu"):
     """A storage without bytes."""
-    return cls(0)
+    return cls(0) if device == "cpu" else cls(0, device=device)
 
 
 def rebuild_storage_fd(duplicate, nbytes):

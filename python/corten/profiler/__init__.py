@@ -19,7 +19,7 @@ __all__ = [
 
 
 class ProfilerActivity(enum.Enum):
-    """What is recorded; this build records the CPU."""
+    """What is recorded; this build records the CPU, and the times of GPUs by events."""
 
     CPU = 0
     XPU = 1
@@ -65,8 +65,10 @@ class ProfilerAction(enum.Enum):
 
 
 def supported_activities():
-    """What this build can record."""
-    return {ProfilerActivity.CPU}
+    """What can be recorded on this machine."""
+    from corten import cuda
+
+    return {ProfilerActivity.CPU} | ({ProfilerActivity.CUDA} if cuda.is_available() else set())
 
 
 def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0):
@@ -108,6 +110,20 @@ def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False):
     return handler
 
 
+def _device_of(activities):
+    """The device whose times are asked for: without a word of the program those of GPUs that it uses."""
+    if not activities:
+        from corten import cuda
+
+        return "cuda" if cuda.is_initialized() else None
+    wanted = set(activities)
+    if wanted == {ProfilerActivity.CPU}:
+        return None
+    for activity in wanted - supported_activities():
+        warnings.warn(f"{activity.name} is not available, disabling its profiling", stacklevel=3)
+    return "cuda" if ProfilerActivity.CUDA in wanted & supported_activities() else None
+
+
 class profile:
     """Records the steps that a schedule chooses; without one, everything. ``record_shapes`` keeps the sizes of
     arguments, ``profile_memory`` the bytes that this thread takes and gives back."""
@@ -119,8 +135,7 @@ class profile:
         self._scheduled = schedule is not None
         self.on_trace_ready, self.record_shapes = on_trace_ready, record_shapes
         self.profile_memory = profile_memory
-        for activity in set(activities or ()) - supported_activities():
-            warnings.warn(f"{activity.name} is not available, disabling its profiling", stacklevel=2)
+        self._use_device = _device_of(activities)
         _warn_of_missing(with_flops=with_flops, with_stack=with_stack, with_modules=with_modules)
         self.step_num, self._recorder, self._events = 0, None, None
         self._range = None
@@ -141,7 +156,8 @@ class profile:
         if self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
             if self._recorder is None:
                 self._recorder = _Recorder(
-                    record_shapes=self.record_shapes, profile_memory=self.profile_memory
+                    record_shapes=self.record_shapes, profile_memory=self.profile_memory,
+                    use_device=self._use_device,
                 )
                 self._recorder.__enter__()
         if self._scheduled and self._recorder is not None:

@@ -27,6 +27,7 @@ impl GraphTask {
         let _range = profiler::range(profiler::EventKind::Node, || {
             format!("autograd::engine::evaluate_function: {}", node.name())
         });
+        let _stream = self.order.enter(node)?;
         if self.restricted && !self.capture(node, &mut grads)? {
             return Ok(());
         }

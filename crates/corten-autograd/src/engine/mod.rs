@@ -2,6 +2,7 @@
 
 mod buffer;
 mod evaluate;
+mod streams;
 mod task;
 mod validate;
 
@@ -17,6 +18,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use task::GraphTask;
 
+pub(crate) use streams::stream_number;
 pub(crate) use validate::{sum_to, validate_outputs};
 
 /// What a backward pass is asked for.
@@ -106,8 +108,9 @@ fn execute_at(request: Request<'_>, depth: usize) -> Result<Vec<Tensor>> {
     if !request.outputs.is_empty() {
         task.init_to_execute(&root, request.outputs, request.accumulate, min_topological_nr)?;
     }
-    task.start(root, grads);
+    task.start(root, grads)?;
     task.run()?;
+    task.order.finish()?;
     run_callbacks()?;
     Ok(task.into_captured())
 }

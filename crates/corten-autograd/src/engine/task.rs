@@ -1,6 +1,7 @@
 //! The state of one backward pass.
 
 use super::buffer::InputBuffer;
+use super::streams::Order;
 use crate::node::{Edge, Grads, Node, NodeRef};
 use corten_core::{Result, bail};
 use corten_ops::Tensor;
@@ -100,6 +101,7 @@ pub(super) struct GraphTask {
     queue: BinaryHeap<Ready>,
     pushed: u64,
     pub(super) captured: Vec<Tensor>,
+    pub(super) order: Order,
 }
 
 /// Nodes whose longest way to a leaf is shorter than that of every requested input cannot lead
@@ -119,6 +121,7 @@ impl GraphTask {
             queue: BinaryHeap::new(),
             pushed: 0,
             captured: Vec::new(),
+            order: Order::new(),
         }
     }
 
@@ -197,8 +200,12 @@ impl GraphTask {
         !self.restricted || self.nodes.get(&node.address()).is_some_and(NodeState::should_execute)
     }
 
-    pub(super) fn start(&mut self, root: NodeRef, grads: Grads) {
+    pub(super) fn start(&mut self, root: NodeRef, grads: Grads) -> Result<()> {
+        for grad in &grads {
+            self.order.hand_over(&root, grad)?;
+        }
         self.push(root, grads);
+        Ok(())
     }
 
     fn push(&mut self, node: NodeRef, grads: Grads) {
@@ -222,7 +229,11 @@ impl GraphTask {
         if restricted && !state.should_execute() {
             return Ok(());
         }
+        self.order.hand_over(node, &grad)?;
         let ready = state.dependencies == 0;
+        // Sums are computed in the stream that all parts have been ordered with.
+        let summed = state.buffer.is_some();
+        let _stream = if summed { self.order.enter(node)? } else { None };
         let buffer = state.buffer.get_or_insert_with(|| InputBuffer::new(node.num_inputs()));
         buffer.add(edge.nr, grad)?;
         if ready && let Some(buffer) = state.buffer.take() {

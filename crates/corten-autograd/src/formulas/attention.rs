@@ -70,3 +70,49 @@ fn differentiable(
     }
     Ok(out)
 }
+
+/// As [`flash_attention_grads`] for the kernel of GPUs, with respect to the bias too. With dropout there is no
+/// second derivative.
+///
+/// # Errors
+/// Those of the operators.
+pub fn efficient_attention_grads(
+    needs: &[bool],
+    grad: &Tensor,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_bias: Option<&Tensor>,
+    out: &Tensor,
+    logsumexp: &Tensor,
+    philox_seed: &Tensor,
+    philox_offset: &Tensor,
+    dropout_p: f64,
+    is_causal: bool,
+    scale: Option<f64>,
+) -> Result<Vec<Tensor>> {
+    let shared_heads = query.sizes()[1] != key.sizes()[1];
+    if grad_mode_enabled() && dropout_p == 0.0 && !shared_heads && !needs[3] {
+        let mut grads =
+            differentiable(needs, grad, query, key, value, is_causal, attn_bias, scale)?;
+        grads.push(Tensor::undefined());
+        return Ok(grads);
+    }
+    let none = Tensor::undefined();
+    let (dq, dk, dv, dbias) = op::_scaled_dot_product_efficient_attention_backward(
+        grad,
+        query,
+        key,
+        value,
+        attn_bias.unwrap_or(&none),
+        out,
+        logsumexp,
+        philox_seed,
+        philox_offset,
+        dropout_p,
+        needs,
+        is_causal,
+        scale,
+    )?;
+    Ok(vec![dq, dk, dv, dbias])
+}

@@ -81,6 +81,8 @@ pub(crate) const UNCHECKED: &[(&str, &str)] = &[
     ("_fft_c2r", "takes complex numbers only"),
     // Their second derivatives are refused, and the first derivatives use them.
     ("_scaled_dot_product_flash_attention_for_cpu_backward", "its gradient is an error"),
+    ("_scaled_dot_product_efficient_attention", "its kernel is one of GPUs"),
+    ("_scaled_dot_product_efficient_attention_backward", "its gradient is an error"),
     ("native_batch_norm_backward", "its gradient is an error"),
     ("native_layer_norm_backward", "its gradient is an error"),
     ("native_group_norm_backward", "its gradient is an error"),

@@ -14,6 +14,8 @@ pub struct CudaParts {
     pub primitives: CudaVocabulary,
     /// The functions below `kernels`.
     pub kernels: BTreeSet<String>,
+    /// The coefficients of special functions, as C++.
+    pub tables: String,
 }
 
 /// Generates the file.
@@ -30,9 +32,11 @@ pub fn cuda(registry: &Registry, vocabulary: &Vocabulary, parts: &CudaParts) -> 
     let text = format!(
         "{HEADER}use crate::kernels;\n\
          use corten_core::{{DeviceType, DispatchKey, Result}};\nuse corten_ops::{{op, stubs}};\n\n\
+         /// The coefficients of special functions.\npub(crate) const TABLES: &str = {:?};\n\n\
          /// The operators that are written as expressions.\npub(crate) mod expressions {{\n\
          \x20   use crate::pointwise::{{Expression, run}};\n    use corten_core::{{Result, Scalar}};\n\
          \x20   use corten_ops::TensorIterator;\n    use corten_ops::meta::Domain;\n{}}}\n\n{register}",
+        parts.tables,
         indented(&table)
     );
     output.finish(text)
@@ -93,11 +97,17 @@ fn pointwise(
         return Ok(None);
     };
     let operands: Vec<String> =
-        body.inputs.iter().enumerate().map(|(i, input)| format!("E {input} = x[{i}];")).collect();
+        body.inputs.iter().enumerate().map(|(i, input)| format!("E {input} = in[{i}];")).collect();
     let result = if predicate { "Truth" } else { "E" };
     let name = camel(&function_name(&op.schema));
+    let texts = primitives.texts_of(expr).unwrap_or_default();
+    let needed: Vec<&str> = texts.into_iter().filter(|&text| text != "math").collect();
+    let needed = match needed.is_empty() {
+        true => String::new(),
+        false => format!("// needs {}\n", needed.join(" ")),
+    };
     let text = format!(
-        "namespace ct {{ namespace registry {{ struct {name} {{ template <class E> CT_FN static {result} apply(const E* x, \
+        "{needed}namespace ct {{ namespace registry {{ struct {name} {{ template <class E> CT_FN static {result} apply(const E* in, \
          const E* s) {{ {} return {result}({}); }} }}; }} }}",
         operands.join(" "),
         body.body

@@ -21,6 +21,8 @@ use std::fmt::Write;
 pub enum Section {
     /// `mod op` of corten-ops: statics and functions.
     Op,
+    /// `mod build` of corten-ops: calls with optional arguments by name.
+    Builder,
     /// `mod stubs` of corten-ops.
     Stubs,
     /// `mod kernel` of corten-ops: what an operator does on every backend.

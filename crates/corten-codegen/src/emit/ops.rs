@@ -7,6 +7,7 @@ use crate::registry::{Autocast, Body, Form, Grad, MetaKernel, MetaRule, Op, Path
 use crate::rust::{Base, Parameter, Shape, Signature, Ty, camel, function_name, static_name};
 use crate::schema::Schema;
 
+mod builder;
 mod method;
 
 /// What the parts of the file see.
@@ -50,6 +51,7 @@ pub fn ops(registry: &Registry) -> Generated {
         PRELUDE,
         &module("The function types of the operators.", "pub mod sig", &signatures.items()),
         &module("The operators: functions and statics.", "pub mod op", &functions),
+        &module("Calls whose optional arguments are given by name.", "pub mod build", &output.items(Section::Builder)),
         &module("The loops of iterators.", "pub mod stubs", &output.items(Section::Stubs)),
         &module("What runs everywhere.", "pub(crate) mod kernel", &output.items(Section::Kernel)),
         &format!("impl crate::Tensor {{\n{}}}\n\n", indented(&output.methods())),
@@ -105,6 +107,10 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
         let code =
             [declaration(op, form, schema, &signature, &kernel), function(op, schema, &signature)];
         pieces.push(Piece { place: Section::Op, code: code.join("\n") });
+        if form == Form::Declared {
+            let code = builder::builder(op, schema, &signature)?;
+            pieces.extend(code.map(|code| Piece { place: Section::Builder, code }));
+        }
         if let Builtin::Body(body) = kernel {
             let (declared, output) = (signature.declared(), signature.output.rust());
             let code = format!("pub(crate) fn {name}({declared}) -> Result<{output}> {{ {body} }}");

@@ -66,35 +66,43 @@ const CONSTANTS: &[(&str, &str, &str)] = &[
     ("sqrt_2", "std::f64::consts::SQRT_2", "1.41421356237309504880"),
 ];
 
-/// The functions that the text of CUDA kernels defines: each begins with `CT_FN E` or `CT_FN bool`, or
-/// is made by a macro that begins with `CT_REAL` or `CT_ROUND`.
+/// The functions that the texts of CUDA kernels define, with the text of each: a function begins with
+/// `CT_FN E` or `CT_FN bool`, or is made by a macro that is in [`MAKERS`].
 #[derive(Debug, Default)]
-pub struct CudaVocabulary(std::collections::BTreeSet<String>);
+pub struct CudaVocabulary(std::collections::BTreeMap<String, String>);
+
+/// The macros of the texts that make a function of the name that they are given first.
+const MAKERS: [&str; 4] = ["CT_REAL(", "CT_ROUND(", "CT_SPECIAL(", "CT_SPECIAL2("];
 
 impl CudaVocabulary {
-    /// Reads the functions from the kernels' text.
-    pub fn read(text: &str) -> Self {
+    /// Adds the functions of a text. Where two texts have one, it is the first's.
+    pub fn add(&mut self, name: &str, text: &str) {
         let defined = |line: &str| {
-            let made = line.strip_prefix("CT_REAL(").or(line.strip_prefix("CT_ROUND("));
+            let made = MAKERS.iter().find_map(|maker| line.strip_prefix(maker));
             if let Some(rest) = made {
-                return rest.split_once(',').map(|(name, _)| name.to_owned());
+                return rest.split([',', ')']).next().map(str::to_owned);
             }
             let (head, _) = line.split_once("CT_FN ")?.1.split_once('(')?;
             let (_, name) = head.rsplit_once(' ')?;
             Some(name.to_owned())
         };
-        Self(text.lines().filter_map(|line| defined(line.trim_start())).collect())
+        for function in text.lines().filter_map(|line| defined(line.trim_start())) {
+            self.0.entry(function).or_insert_with(|| name.to_owned());
+        }
     }
 
-    /// Whether every function of an expression is defined.
-    fn has_all(&self, expr: &Expr) -> bool {
-        let mut all = true;
+    /// The texts that define the functions of an expression; nothing where one is defined nowhere.
+    pub fn texts_of(&self, expr: &Expr) -> Option<std::collections::BTreeSet<&str>> {
+        let mut texts = Some(std::collections::BTreeSet::new());
         expr.walk(&mut |expr| {
             if let Expr::Call(name, _) | Expr::Method(_, name, _) = expr {
-                all &= self.0.contains(name);
+                match (self.0.get(name), &mut texts) {
+                    (Some(text), Some(texts)) => drop(texts.insert(text.as_str())),
+                    _ => texts = None,
+                }
             }
         });
-        all
+        texts
     }
 }
 
@@ -215,7 +223,7 @@ pub fn lower_to_cuda(
     vocabulary: &Vocabulary,
     defined: &CudaVocabulary,
 ) -> Result<Option<Loop>, String> {
-    if !defined.has_all(expr) {
+    if defined.texts_of(expr).is_none() {
         return Ok(None);
     }
     lower_to(Dialect::Cuda, expr, signature, predicate, vocabulary).map(Some)

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use super::{Allocator, classes, large, local, report, stats, system};
-use crate::{DataPtr, Device, Error, Result, config, ensure, err};
+use crate::{DataPtr, Device, Error, FreeContext, Result, config, ensure, err};
 
 /// Every block starts at a multiple of this: a cache line and the widest vector.
 pub const ALIGNMENT: usize = 64;
@@ -89,11 +89,13 @@ fn allocate_exactly(nbytes: usize) -> Result<DataPtr> {
     Ok(data_ptr(block, LARGE))
 }
 
+static FREE: FreeContext = FreeContext::new(free);
+
 #[inline(always)]
 fn data_ptr(block: NonNull<u8>, class: usize) -> DataPtr {
     let context = block.as_ptr().map_addr(|address| address | class).cast();
     // SAFETY: `free` takes back exactly what the context names, and any thread may call it.
-    unsafe { DataPtr::new(block.as_ptr(), context, free, Device::CPU) }
+    unsafe { DataPtr::new(block.as_ptr(), context, &FREE, Device::CPU) }
 }
 
 /// # Safety

@@ -25,7 +25,7 @@ pub use vectors::{
     try_with_capacity, unwinding,
 };
 
-use crate::{DataPtr, Deleter, Device, DeviceType, Error, Result, Storage, bail, err};
+use crate::{DataPtr, Device, DeviceType, Error, Result, Storage, bail, err};
 
 /// A source of memory for one device type.
 ///
@@ -40,12 +40,6 @@ pub unsafe trait Allocator: Send + Sync {
     /// one means the current device.
     fn allocate_on(&self, nbytes: usize, _index: i8) -> Result<DataPtr> {
         self.allocate(nbytes)
-    }
-
-    /// The deleter of every `DataPtr` of this allocator, if its context is always the data pointer
-    /// itself: then memory can travel as a bare pointer.
-    fn raw_deleter(&self) -> Option<Deleter> {
-        None
     }
 
     /// Copies bytes between two blocks of this allocator's device.

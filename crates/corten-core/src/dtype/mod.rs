@@ -3,6 +3,7 @@
 mod cast;
 mod element;
 mod float8;
+mod limits;
 mod promotion;
 
 use std::fmt;
@@ -12,6 +13,7 @@ pub use cast::cast;
 pub use element::Element;
 pub use float8::{F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU};
 pub use half::{bf16, f16};
+pub use limits::FloatLimits;
 pub use num_complex::Complex;
 pub use promotion::{ResultTypeState, can_cast, promote_types};
 

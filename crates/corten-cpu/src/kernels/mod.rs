@@ -8,12 +8,14 @@ pub mod conv;
 pub mod copy;
 pub mod ctc;
 pub mod distance;
+pub mod dropout;
 pub mod embedding;
 pub mod embedding_bag;
 pub mod factory;
 #[cfg(feature = "fft")]
 pub mod fft;
 pub mod fill;
+pub mod fused_attention;
 pub mod grid;
 pub mod hash;
 pub mod histogram;

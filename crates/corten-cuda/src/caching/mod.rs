@@ -212,6 +212,11 @@ impl<R: RawMem> CachingAllocator<R> {
         Ok(())
     }
 
+    /// Whether the program holds a block at `address`.
+    pub fn is_block(&self, device: usize, address: u64) -> Result<bool> {
+        Ok(self.lock(device)?.blocks.live(address).is_some())
+    }
+
     /// Gives everything that is cached on all devices back to them, or what `pool` caches if that is a private
     /// pool that nobody uses any more.
     pub fn empty_cache(&self, pool: PoolId) -> Result<()> {

@@ -29,12 +29,28 @@ pub(crate) const DRIVER: Library = Library {
     hint: "it comes with the NVIDIA driver",
 };
 
+/// Convolutions. It finds its parts beside itself when it needs them.
+pub(crate) const CUDNN: Library = Library {
+    title: "cuDNN",
+    files: &["libcudnn.so.9"],
+    companions: &[],
+    hint: "install it with `pip install nvidia-cudnn-cu13`",
+};
+
 /// The run-time compiler. It opens its built-in headers by name alone.
 pub(crate) const NVRTC: Library = Library {
     title: "NVRTC",
     files: &["libnvrtc.so.13", "libnvrtc.so.12"],
     companions: &["libnvrtc-builtins.so."],
     hint: "install it with `pip install nvidia-cuda-nvrtc`",
+};
+
+/// Products of matrices.
+pub(crate) const CUBLASLT: Library = Library {
+    title: "cuBLASLt",
+    files: &["libcublasLt.so.13", "libcublasLt.so.12"],
+    companions: &[],
+    hint: "install it with `pip install nvidia-cublas`",
 };
 
 /// The run-time compiler of CUDA 12, for drivers that do not load what a newer one compiles.

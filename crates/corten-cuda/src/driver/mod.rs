@@ -4,6 +4,8 @@
 //! missing is an error that says what was looked for, never a panic. The tables have the functions that
 //! this crate calls and no others, under the versions that CUDA 12 and 13 both export.
 
+pub(crate) mod cublaslt_table;
+pub(crate) mod cudnn_table;
 pub(crate) mod error;
 mod loader;
 mod nvrtc_table;
@@ -12,6 +14,7 @@ mod table;
 pub(crate) use loader::Opened;
 pub use loader::{set_library_directories, set_library_search};
 pub(crate) use nvrtc_table::{Nvrtc, nvrtc, nvrtc_identity};
+pub use table::is_driver_started;
 pub(crate) use table::{
     AccessDescription, AllocationProperties, Driver, attribute, driver, version,
 };

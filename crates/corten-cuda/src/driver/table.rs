@@ -51,6 +51,9 @@ function_table! {
         cuMemFree_v2(DeviceAddress);
         cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
         cuMemFreeHost(*mut c_void);
+        cuMemHostRegister_v2(*mut c_void, usize, c_uint);
+        cuMemHostUnregister(*mut c_void);
+        cuPointerGetAttribute(*mut c_void, c_int, DeviceAddress);
         cuMemHostGetDevicePointer_v2(*mut DeviceAddress, *mut c_void, c_uint);
         cuMemcpyHtoDAsync_v2(DeviceAddress, *const c_void, usize, Handle);
         cuMemcpyDtoHAsync_v2(*mut c_void, DeviceAddress, usize, Handle);
@@ -81,14 +84,21 @@ function_table! {
         cuEventDestroy_v2(Handle);
         cuIpcGetEventHandle(*mut [u8; 64], Handle);
         cuIpcOpenEventHandle(*mut Handle, [u8; 64]);
+        cuIpcGetMemHandle(*mut [u8; 64], DeviceAddress);
+        cuIpcOpenMemHandle_v2(*mut DeviceAddress, [u8; 64], c_uint);
+        cuIpcCloseMemHandle(DeviceAddress);
+        cuProfilerStart();
+        cuProfilerStop();
         cuModuleLoadData(*mut Handle, *const c_void);
         cuModuleGetFunction(*mut Handle, Handle, *const c_char);
+        cuFuncSetAttribute(Handle, c_int, c_int);
         cuLaunchKernel(
             Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void,
             *mut *mut c_void,
         );
         cuGraphInstantiateWithFlags(*mut Handle, Handle, u64);
         cuGraphLaunch(Handle, Handle);
+        cuGraphDebugDotPrint(Handle, *const c_char, c_uint);
         cuGraphDestroy(Handle);
         cuGraphExecDestroy(Handle);
     }
@@ -139,13 +149,19 @@ impl AccessDescription {
     }
 }
 
+static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
+
+/// Whether the driver was asked for: from then on it does not look at `CUDA_VISIBLE_DEVICES` any more.
+pub fn is_driver_started() -> bool {
+    DRIVER.get().is_some()
+}
+
 /// The driver, opened and initialised at the first call.
 ///
 /// # Errors
 /// `Runtime` in PyTorch's words where there is no driver, or where it cannot be used; the reason is kept
 /// and given again.
 pub(crate) fn driver() -> Result<&'static Driver> {
-    static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
     let started = DRIVER.get_or_init(|| start().map_err(|error| error.message().to_owned()));
     started.as_ref().map_err(|message| err!(Runtime, "{message}"))
 }

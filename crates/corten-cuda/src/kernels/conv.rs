@@ -3,6 +3,7 @@
 //! A transposed convolution is the adjoint of a convolution: its input plays the output. So one product
 //! over one shape, for each of its three operands, makes all of them.
 
+use crate::cudnn::{self, convolved};
 use crate::kernel::{Argument, Template, parameters};
 use crate::launch::Shape;
 use crate::operands::{Operands, contiguous, empty, like_planned, on_meta, on_meta_opt, zeros};
@@ -315,6 +316,13 @@ pub fn convolution(
         return in_planned_format(out, &planned);
     }
     let lists = Lists { stride, padding, dilation, groups };
+    let (own, pair) = match transposed {
+        true => (cudnn::Role::Image, [weight, input]),
+        false => (cudnn::Role::Output, [input, weight]),
+    };
+    if let Some(out) = convolved(own, &planned, pair, &lists)? {
+        return with_bias(out, bias);
+    }
     let (input, weight) = (contiguous(input)?, contiguous(weight)?);
     let bias = match bias {
         Some(bias) => contiguous(&op::to_dtype(bias, input.dtype(), false, false, None)?)?,
@@ -325,6 +333,14 @@ pub fn convolution(
     let role = if transposed { Role::Image } else { Role::Output };
     apply(role, &out, [&weight, &input, &bias], shape)?;
     in_planned_format(out, &planned)
+}
+
+/// Adds a number to each channel.
+fn with_bias(out: Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    let Some(bias) = bias else { return Ok(out) };
+    let mut sizes = vec![1; out.dim() - 1];
+    sizes[0] = bias.numel();
+    op::add__tensor(&out, &op::reshape(bias, &sizes)?, corten_core::Scalar::Int(1))
 }
 
 /// Refuses kernels without elements, which tensors without data do not.
@@ -381,6 +397,25 @@ pub fn convolution_backward(
         return Ok((of(&planned.0)?, of(&planned.1)?, grad_bias));
     }
     let lists = Lists { stride, padding, dilation, groups };
+    let mut wanted = [output_mask[0], output_mask[1]];
+    let (mut grad_input, mut grad_weight) = (Tensor::undefined(), Tensor::undefined());
+    let (own, first, pair) = match transposed {
+        true => (cudnn::Role::Output, [grad_output, weight], [grad_output, input]),
+        false => (cudnn::Role::Image, [weight, grad_output], [input, grad_output]),
+    };
+    if wanted[0]
+        && let Some(found) = convolved(own, &planned.0, first, &lists)?
+    {
+        (grad_input, wanted[0]) = (found, false);
+    }
+    if wanted[1]
+        && let Some(found) = convolved(cudnn::Role::Weight, &planned.1, pair, &lists)?
+    {
+        (grad_weight, wanted[1]) = (found, false);
+    }
+    if wanted == [false; 2] {
+        return Ok((grad_input, grad_weight, grad_bias));
+    }
     let [grad, input, weight] = [grad_output, input, weight].map(contiguous);
     let (grad, input, weight) = (grad?, input?, weight?);
     let (image, positions) = if transposed { (&grad, &input) } else { (&input, &grad) };
@@ -391,14 +426,13 @@ pub fn convolution_backward(
         false => Ok(tensor.clone()),
     };
     let absent = Tensor::undefined();
-    let (mut grad_input, mut grad_weight) = (Tensor::undefined(), Tensor::undefined());
-    if output_mask[0] {
+    if wanted[0] {
         let out = empty(&input.sizes(), input.dtype(), &input)?;
         let role = if transposed { Role::Output } else { Role::Image };
         apply(role, &out, [&conj(&weight)?, &grad, &absent], shape)?;
         grad_input = in_planned_format(out, &planned.0)?;
     }
-    if output_mask[1] {
+    if wanted[1] {
         let out = empty(&weight.sizes(), weight.dtype(), &weight)?;
         let other = conj(&input)?;
         let (image, positions) = if transposed { (&grad, &other) } else { (&other, &grad) };

@@ -40,7 +40,7 @@ fn is_dense(iter: &TensorIterator) -> bool {
 }
 
 fn copy_within(iter: &mut TensorIterator) -> Result<()> {
-    if iter.dtype(0) == iter.dtype(1) && is_dense(iter) {
+    if iter.dtype(0) == iter.dtype(1) && is_dense(iter) && !crate::joint::is_open() {
         let bytes = iter.numel() as usize * iter.dtype(0).itemsize();
         let stream = Stream::current(iter.device().index);
         let at = iter.pointers()?;

@@ -1,8 +1,13 @@
 //! Rows of a table by index, and the gradient of the table.
 
+use crate::failure;
+use crate::flat_launch::Flat;
 use crate::indexing::{Combine, Scattered, along, gather_into, index_on, scatter_into};
-use crate::operands::{empty, on_meta, zeros};
-use corten_core::{DType, Result};
+use crate::kernel::{Argument, Template, parameters};
+use crate::launch::Shape;
+use crate::operands::{contiguous, empty, on_meta, zeros};
+use crate::text;
+use corten_core::{Access, DType, Result, not_implemented_for};
 use corten_ops::{Tensor, op};
 
 /// The rows of `weight` that `indices` name.
@@ -55,4 +60,43 @@ pub fn embedding_dense_backward(
     let scattered = Scattered { skipped: padding_idx, ..Scattered::by(Combine::Add) };
     scatter_into(&out, 0, &index, &gradients, &scattered)?;
     Ok(out)
+}
+
+static RENORM: Template = Template { name: "renorm_rows", text: &[text::INDEX, text::BAG] };
+
+/// Scales the rows named by `indices` down to a norm of at most `max_norm`, in place.
+///
+/// # Errors
+/// As [`embedding`].
+pub fn embedding_renorm_(
+    self_: &Tensor,
+    indices: &Tensor,
+    max_norm: f64,
+    norm_type: f64,
+) -> Result<Tensor> {
+    op::embedding_renorm_(&on_meta(self_)?, &on_meta(indices)?, max_norm, norm_type)?;
+    let dtype = self_.dtype();
+    if !dtype.is_floating_point() || dtype.itemsize() == 1 {
+        return Err(not_implemented_for("embedding_renorm_cuda_", dtype));
+    }
+    // Each row once.
+    let rows = op::to_dtype(&op::reshape(indices, &[-1])?, DType::Int64, false, false, None)?;
+    let rows = op::_unique2(&rows, true, false, false)?.0;
+    let table = contiguous(self_)?;
+    if rows.numel() > 0 && table.numel() > 0 {
+        let tensors = [(&table, Access::Write), (&rows, Access::Read)];
+        let (mut count, mut columns) = (self_.size(0)? as u64, self_.size(1)? as u64);
+        let (mut most, mut p) = (max_norm, norm_type);
+        let mut report = failure::address(self_.device().index)?;
+        let of = [Argument::Storage(dtype), Argument::Value(dtype)];
+        let call = Flat { template: &RENORM, of: &of, tensors: &tensors };
+        let shape = Shape { grid: [rows.numel() as u32, 1, 1], block: [256, 1, 1], shared: 0 };
+        let more = parameters!(count, columns, most, p, report);
+        // SAFETY: both are contiguous; a block for each row, which is looked at before it is followed.
+        unsafe { call.launch(shape, &mut [], more)? };
+    }
+    if !table.is_same(self_) {
+        op::copy_(self_, &table, false)?;
+    }
+    Ok(self_.clone())
 }

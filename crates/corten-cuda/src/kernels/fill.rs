@@ -22,7 +22,9 @@ pub fn fill(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
         None => false,
     };
     // Zeros of every dtype but powers of two are zero bytes.
+    // A list's tensors are filled together.
     if is_zero
+        && !crate::joint::is_open()
         && iter.is_contiguous()
         && iter.numel() > 0
         && dtype != corten_core::DType::Float8E8m0fnu

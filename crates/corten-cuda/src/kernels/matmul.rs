@@ -1,83 +1,21 @@
 //! Products of matrices and vectors.
 
-use crate::kernel::{Argument, Template, parameters};
-use crate::launch::Shape;
-use crate::operands::{Operands, empty, on_meta};
-use crate::pointwise::Numbers;
-use crate::stream::Stream;
-use crate::text;
-use corten_core::{Access, DType, Result, Scalar, ensure, not_implemented_for};
-use corten_ops::{Tensor, op};
+use crate::blas::{Activation, Product};
+use crate::operands::{empty, on_meta};
+use corten_core::{DType, Result, Scalar};
+use corten_ops::{Tensor, iter, op};
 
-static GEMM: Template = Template { name: "gemm", text: &[text::GEMM] };
-
-/// The factors of `alpha * a @ b + beta * c`.
-#[derive(Clone, Copy)]
-struct Factors {
-    alpha: Scalar,
-    beta: Scalar,
+/// The shape of the product of two matrices of one dtype, found without a call; `None` where something does
+/// not fit and the operator has to say what.
+fn sizes_of(a: &Tensor, b: &Tensor) -> Option<[i64; 2]> {
+    let ([rows, depth], _) = a.matrix_geometry()?;
+    let ([steps, columns], _) = b.matrix_geometry()?;
+    (depth == steps && a.dtype() == b.dtype()).then_some([rows, columns])
 }
 
-const PRODUCT: Factors = Factors { alpha: Scalar::Int(1), beta: Scalar::Int(0) };
-
-/// `GemmShape` of `gemm.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct GemmShape {
-    sizes: [u32; 4],
-    a: [i64; 3],
-    b: [i64; 3],
-    c: [i64; 3],
-}
-
-/// Batch, rows, columns and their strides of a matrix or a batch.
-fn matrix(tensor: &Tensor) -> ([i64; 3], [i64; 3]) {
-    let (sizes, strides) = (tensor.sizes(), tensor.strides());
-    match sizes.len() {
-        3 => ([sizes[0], sizes[1], sizes[2]], [strides[0], strides[1], strides[2]]),
-        2 => ([1, sizes[0], sizes[1]], [0, strides[0], strides[1]]),
-        1 => ([1, sizes[0], 1], [0, strides[0], 0]),
-        _ => ([1, 1, 1], [0, 0, 0]),
-    }
-}
-
-/// `out = alpha * a @ b + beta * out`; the shapes fit, a vector is a column.
-fn multiply(out: &Tensor, a: &Tensor, b: &Tensor, factors: Factors) -> Result<()> {
-    let (result, dtype) = (out.dtype(), a.dtype());
-    if dtype == DType::Bool || dtype.itemsize() == 1 && dtype.is_floating_point() {
-        return Err(not_implemented_for("addmm_cuda", dtype));
-    }
-    let ([batches, m, n], c_strides) = matrix(out);
-    let (([_, _, k], a_strides), (_, b_strides)) = (matrix(a), matrix(b));
-    if out.numel() == 0 {
-        return Ok(());
-    }
-    let fits = [batches, m, n, k].iter().all(|&size| size <= i64::from(i32::MAX));
-    ensure!(fits, Runtime, "CUDA products take at most 2^31 - 1 rows, columns and batches");
-    let mut shape = GemmShape {
-        sizes: [batches as u32, m as u32, n as u32, k as u32],
-        a: a_strides,
-        b: b_strides,
-        c: c_strides,
-    };
-    let mut numbers = Numbers::of(&[factors.alpha, factors.beta], result)?;
-    let held = Operands::hold(&[(out, Access::Write), (a, Access::Read), (b, Access::Read)])?;
-    let (mut c_at, mut a_at, mut b_at) = (held.at(0), held.at(1), held.at(2));
-    let tiles = (m as u64).div_ceil(64) * (n as u64).div_ceil(64);
-    let launched = Shape {
-        grid: [u32::try_from(tiles).unwrap_or(u32::MAX), (batches as u32).min(65535), 1],
-        block: [256, 1, 1],
-        shared: 0,
-    };
-    let arguments = [Argument::Storage(result), Argument::Storage(dtype), Argument::Value(result)];
-    let stream = Stream::current(out.device().index);
-    // SAFETY: the strides stay within the tensors, which are held.
-    unsafe {
-        let parameters = parameters!(shape, a_at, b_at, c_at, numbers);
-        GEMM.launch(&arguments, launched, stream, parameters)?;
-    }
-    drop(held);
-    Ok(())
+/// Whether writing to `out` could change an input or another element of `out`.
+fn shares_memory(out: &Tensor, inputs: &[&Tensor]) -> bool {
+    !out.is_non_overlapping_and_dense() || inputs.iter().any(|input| out.is_alias_of(input))
 }
 
 /// The product of two matrices.
@@ -85,17 +23,33 @@ fn multiply(out: &Tensor, a: &Tensor, b: &Tensor, factors: Factors) -> Result<()
 /// # Errors
 /// `Runtime` when rank, shape or dtype do not fit; for the functions below likewise.
 pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let planned = op::mm(&on_meta(self_)?, &on_meta(mat2)?)?;
-    let out = empty(&planned.sizes(), self_.dtype(), self_)?;
-    multiply(&out, self_, mat2, PRODUCT)?;
+    let out = match sizes_of(self_, mat2) {
+        Some(sizes) => empty(&sizes, self_.dtype(), self_)?,
+        None => {
+            let planned = op::mm(&on_meta(self_)?, &on_meta(mat2)?)?;
+            empty(&planned.sizes(), self_.dtype(), self_)?
+        }
+    };
+    Product::of(&out, self_, mat2).compute()?;
     Ok(out)
+}
+
+/// [`mm`] into a given tensor.
+pub fn mm_out(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<Tensor> {
+    let planned = op::mm_out(&on_meta(self_)?, &on_meta(mat2)?, &on_meta(out)?)?;
+    if out.device() != self_.device() || shares_memory(out, &[self_, mat2]) {
+        return corten_ops::derived::write_out(out, &mm(self_, mat2)?);
+    }
+    iter::resize_output(out, &planned.sizes())?;
+    Product::of(out, self_, mat2).compute()?;
+    Ok(out.clone())
 }
 
 /// The product of two matrices of bytes, in 32 bits.
 pub fn int_mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let planned = op::_int_mm(&on_meta(self_)?, &on_meta(mat2)?)?;
     let out = empty(&planned.sizes(), DType::Int32, self_)?;
-    multiply(&out, self_, mat2, PRODUCT)?;
+    Product::of(&out, self_, mat2).compute()?;
     Ok(out)
 }
 
@@ -103,7 +57,7 @@ pub fn int_mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 pub fn bmm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let planned = op::bmm(&on_meta(self_)?, &on_meta(mat2)?)?;
     let out = empty(&planned.sizes(), self_.dtype(), self_)?;
-    multiply(&out, self_, mat2, PRODUCT)?;
+    Product::of(&out, self_, mat2).compute()?;
     Ok(out)
 }
 
@@ -111,7 +65,7 @@ pub fn bmm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
     let planned = op::mv(&on_meta(self_)?, &on_meta(vec)?)?;
     let out = empty(&planned.sizes(), self_.dtype(), self_)?;
-    multiply(&out, self_, vec, PRODUCT)?;
+    Product::of(&out, self_, vec).compute()?;
     Ok(out)
 }
 
@@ -119,7 +73,7 @@ pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
 pub fn dot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
     op::dot(&on_meta(self_)?, &on_meta(tensor)?)?;
     let out = empty(&[], self_.dtype(), self_)?;
-    multiply(&out, &op::unsqueeze(self_, 0)?, tensor, PRODUCT)?;
+    Product::of(&out, &op::unsqueeze(self_, 0)?, tensor).compute()?;
     Ok(out)
 }
 
@@ -131,13 +85,33 @@ pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// A tensor of the product's shape that holds `self`, which is not read where `beta` is 0.
-fn started(self_: &Tensor, planned: &Tensor, beta: Scalar) -> Result<Tensor> {
-    let sizes = planned.sizes();
-    let out = empty(&sizes, self_.dtype(), self_)?;
-    match beta.to_complex() == corten_core::Complex::new(0.0, 0.0) {
-        true => Ok(out),
-        false => op::copy_(&out, &op::expand(self_, &sizes, false)?, false),
+/// [`addmm`] with an activation.
+fn added(
+    self_: &Tensor,
+    [mat1, mat2]: [&Tensor; 2],
+    [beta, alpha]: [Scalar; 2],
+    activation: Activation,
+) -> Result<Tensor> {
+    let out = match sizes_of(mat1, mat2) {
+        Some(sizes) if self_.dtype() == mat1.dtype() && broadcasts(self_, &sizes) => {
+            empty(&sizes, self_.dtype(), self_)?
+        }
+        _ => {
+            let (first, second) = (on_meta(mat1)?, on_meta(mat2)?);
+            let planned = op::addmm(&on_meta(self_)?, &first, &second, beta, alpha)?;
+            empty(&planned.sizes(), self_.dtype(), self_)?
+        }
+    };
+    let product = Product::of(&out, mat1, mat2).plus(self_, beta, alpha);
+    Product { activation, ..product }.compute()?;
+    Ok(out)
+}
+
+/// Whether a tensor is a row or a matrix that is broadcast to a shape without a check of the operator.
+fn broadcasts(tensor: &Tensor, sizes: &[i64; 2]) -> bool {
+    match tensor.matrix_geometry() {
+        Some((own, _)) => own == *sizes,
+        None => tensor.dim() == 1 && tensor.numel() == sizes[1],
     }
 }
 
@@ -149,13 +123,37 @@ pub fn addmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    let planned = op::addmm(&on_meta(self_)?, &on_meta(mat1)?, &on_meta(mat2)?, beta, alpha)?;
-    let out = started(self_, &planned, beta)?;
-    multiply(&out, mat1, mat2, Factors { alpha, beta })?;
-    Ok(out)
+    added(self_, [mat1, mat2], [beta, alpha], Activation::None)
 }
 
-/// The rectifier of [`addmm`], or GELU of it.
+/// [`addmm`] in place.
+pub fn addmm_(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    op::addmm_(&on_meta(self_)?, &on_meta(mat1)?, &on_meta(mat2)?, beta, alpha)?;
+    add_in_place(self_, [mat1, mat2], [beta, alpha])
+}
+
+/// `self = beta * self + alpha * a @ b`, in place where that is safe.
+fn add_in_place(
+    self_: &Tensor,
+    [a, b]: [&Tensor; 2],
+    [beta, alpha]: [Scalar; 2],
+) -> Result<Tensor> {
+    if !shares_memory(self_, &[a, b]) {
+        Product::of(self_, a, b).plus(self_, beta, alpha).compute()?;
+        return Ok(self_.clone());
+    }
+    let out = op::clone(self_, None)?;
+    Product::of(&out, a, b).plus(&out, beta, alpha).compute()?;
+    op::copy_(self_, &out, false)
+}
+
+/// The rectifier of [`addmm`], or GELU of it, which is approximated by tanh as in cuBLASLt and PyTorch.
 pub fn addmm_activation(
     self_: &Tensor,
     mat1: &Tensor,
@@ -164,8 +162,12 @@ pub fn addmm_activation(
     alpha: Scalar,
     use_gelu: bool,
 ) -> Result<Tensor> {
+    let activation = if use_gelu { Activation::Gelu } else { Activation::Relu };
+    if self_.dtype().is_floating_point() {
+        return added(self_, [mat1, mat2], [beta, alpha], activation);
+    }
     let sums = addmm(self_, mat1, mat2, beta, alpha)?;
-    if use_gelu { op::gelu_(&sums, "none") } else { op::relu_(&sums) }
+    if use_gelu { op::gelu_(&sums, "tanh") } else { op::relu_(&sums) }
 }
 
 /// `beta * self + alpha * mat @ vec`.
@@ -177,8 +179,8 @@ pub fn addmv(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let planned = op::addmv(&on_meta(self_)?, &on_meta(mat)?, &on_meta(vec)?, beta, alpha)?;
-    let out = started(self_, &planned, beta)?;
-    multiply(&out, mat, vec, Factors { alpha, beta })?;
+    let out = empty(&planned.sizes(), self_.dtype(), self_)?;
+    Product::of(&out, mat, vec).plus(self_, beta, alpha).compute()?;
     Ok(out)
 }
 
@@ -192,9 +194,22 @@ pub fn baddbmm(
 ) -> Result<Tensor> {
     let [first, second] = [on_meta(batch1)?, on_meta(batch2)?];
     let planned = op::baddbmm(&on_meta(self_)?, &first, &second, beta, alpha)?;
-    let out = started(self_, &planned, beta)?;
-    multiply(&out, batch1, batch2, Factors { alpha, beta })?;
+    let out = empty(&planned.sizes(), self_.dtype(), self_)?;
+    Product::of(&out, batch1, batch2).plus(self_, beta, alpha).compute()?;
     Ok(out)
+}
+
+/// [`baddbmm`] in place.
+pub fn baddbmm_(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let [first, second] = [on_meta(batch1)?, on_meta(batch2)?];
+    op::baddbmm_(&on_meta(self_)?, &first, &second, beta, alpha)?;
+    add_in_place(self_, [batch1, batch2], [beta, alpha])
 }
 
 /// `beta * self` plus `alpha` times the sum of a batch of products.
@@ -207,11 +222,11 @@ pub fn addbmm(
 ) -> Result<Tensor> {
     let [first, second] = [on_meta(batch1)?, on_meta(batch2)?];
     let planned = op::addbmm(&on_meta(self_)?, &first, &second, beta, alpha)?;
-    let out = started(self_, &planned, beta)?;
+    let out = empty(&planned.sizes(), self_.dtype(), self_)?;
     // The sum over the batch is a product of one row of matrices with one column of them.
     let [count, rows, steps] = [batch1.size(0)?, batch1.size(1)?, batch1.size(2)?];
     let left = op::reshape(&op::transpose_int(batch1, 0, 1)?, &[rows, count * steps])?;
     let right = op::reshape(batch2, &[count * steps, batch2.size(2)?])?;
-    multiply(&out, &left, &right, Factors { alpha, beta })?;
+    Product::of(&out, &left, &right).plus(self_, beta, alpha).compute()?;
     Ok(out)
 }

@@ -205,44 +205,80 @@ pub fn fused_sgd_(
     Step { name: "fused_sgd", kind, settings, lists, counts: &[], scaling }.run()
 }
 
-macro_rules! adam {
-    ($($(#[$doc:meta])* $name:ident $decoupled:literal;)+) => {$(
-        $(#[$doc])*
-        pub fn $name(
-            self_: &[Tensor],
-            grads: &[Tensor],
-            exp_avgs: &[Tensor],
-            exp_avg_sqs: &[Tensor],
-            max_exp_avg_sqs: &[Tensor],
-            state_steps: &[Tensor],
-            lr: f64,
-            beta1: f64,
-            beta2: f64,
-            weight_decay: f64,
-            eps: f64,
-            amsgrad: bool,
-            maximize: bool,
-            grad_scale: Option<&Tensor>,
-            found_inf: Option<&Tensor>,
-        ) -> Result<()> {
-            let (maximize, decoupled) = (maximize.into(), $decoupled);
-            let settings =
-                Settings { lr, beta1, beta2, weight_decay, eps, maximize, decoupled, ..Settings::default() };
-            let mut lists = vec![self_, grads, exp_avgs, exp_avg_sqs];
-            if amsgrad {
-                lists.push(max_exp_avg_sqs);
-            }
-            let (kind, scaling) = (2 + u32::from(amsgrad), [grad_scale, found_inf]);
-            Step { name: "fused_adam", kind, settings, lists, counts: state_steps, scaling }.run()
-        }
-    )+};
+fn adam(
+    settings: Settings,
+    lists: &[&[Tensor]],
+    counts: &[Tensor],
+    scaling: [Option<&Tensor>; 2],
+) -> Result<()> {
+    let kind = if lists.len() > 4 { 3 } else { 2 };
+    Step { name: "fused_adam", kind, settings, lists: lists.to_vec(), counts, scaling }.run()
 }
 
-adam! {
-    /// A step of Adam.
-    fused_adam_ 0;
-    /// A step of Adam with decoupled weight decay.
-    fused_adamw_ 1;
+/// A step of Adam.
+pub fn fused_adam_(
+    self_: &[Tensor],
+    grads: &[Tensor],
+    exp_avgs: &[Tensor],
+    exp_avg_sqs: &[Tensor],
+    max_exp_avg_sqs: &[Tensor],
+    state_steps: &[Tensor],
+    lr: f64,
+    beta1: f64,
+    beta2: f64,
+    weight_decay: f64,
+    eps: f64,
+    amsgrad: bool,
+    maximize: bool,
+    grad_scale: Option<&Tensor>,
+    found_inf: Option<&Tensor>,
+) -> Result<()> {
+    let (maximize, decoupled) = (maximize.into(), 0);
+    let settings = Settings {
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        maximize,
+        decoupled,
+        ..Settings::default()
+    };
+    let lists = [self_, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs];
+    adam(settings, &lists[..4 + usize::from(amsgrad)], state_steps, [grad_scale, found_inf])
+}
+
+/// A step of Adam with decoupled weight decay.
+pub fn fused_adamw_(
+    self_: &[Tensor],
+    grads: &[Tensor],
+    exp_avgs: &[Tensor],
+    exp_avg_sqs: &[Tensor],
+    max_exp_avg_sqs: &[Tensor],
+    state_steps: &[Tensor],
+    lr: f64,
+    beta1: f64,
+    beta2: f64,
+    weight_decay: f64,
+    eps: f64,
+    amsgrad: bool,
+    maximize: bool,
+    grad_scale: Option<&Tensor>,
+    found_inf: Option<&Tensor>,
+) -> Result<()> {
+    let (maximize, decoupled) = (maximize.into(), 1);
+    let settings = Settings {
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        maximize,
+        decoupled,
+        ..Settings::default()
+    };
+    let lists = [self_, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs];
+    adam(settings, &lists[..4 + usize::from(amsgrad)], state_steps, [grad_scale, found_inf])
 }
 
 /// A step of Adadelta.

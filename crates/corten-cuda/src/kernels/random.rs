@@ -10,16 +10,20 @@
 use crate::device::gpu;
 use crate::driver_memory::is_capturing;
 use crate::failure;
-use crate::generator::default_generator;
+use crate::generator::reserve;
 use crate::kernel::{Argument, Template, parameters};
 use crate::launch::{Shape, THREADS};
 use crate::operands::{Operands, contiguous, empty, on_meta};
 use crate::pointwise::geometry_words;
+use crate::sampling::{
+    OFFSETS, Sampled, beta_slopes, gamma_slopes, sample, single_or_double, smallest_normal,
+};
 use crate::stream::Stream;
 use crate::strided_loop::{StridedLoop, byte_strides};
 use crate::text;
-use corten_core::generator::PhiloxState;
-use corten_core::{Access, DType, Dims, Generator, Result, bail, ensure, not_implemented_for};
+use corten_core::{
+    Access, DType, Dims, Generator, Result, Scalar, bail, ensure, not_implemented_for,
+};
 use corten_ops::{Tensor, derived, op};
 
 static DRAW: Template = Template { name: "draw", text: &[text::RANDOM] };
@@ -52,7 +56,7 @@ struct Made {
 }
 
 /// Blocks of a launch, and the numbers of its threads' subsequences that it uses.
-fn policy(device: i8, numel: u64, unroll: u64) -> Result<(u32, u64)> {
+pub(crate) fn policy(device: i8, numel: u64, unroll: u64) -> Result<(u32, u64)> {
     let properties = &gpu(device)?.properties;
     let per_processor =
         (properties.max_threads_per_multi_processor as u64 / u64::from(THREADS)).max(1);
@@ -60,19 +64,6 @@ fn policy(device: i8, numel: u64, unroll: u64) -> Result<(u32, u64)> {
     let blocks = numel.div_ceil(u64::from(THREADS)).clamp(1, most);
     let steps = (numel - 1) / (u64::from(THREADS) * blocks * unroll) + 1;
     Ok((blocks as u32, steps * 4))
-}
-
-/// The part of a generator's stream for a launch whose threads draw up to `count` numbers each.
-fn reserve(device: i8, generator: Option<&Generator>, count: u64) -> Result<PhiloxState> {
-    ensure!(
-        !is_capturing(device),
-        Runtime,
-        "a CUDA graph cannot draw random numbers: every replay would draw the same"
-    );
-    match generator {
-        Some(generator) => generator.advance_philox(count),
-        None => default_generator(device)?.advance_philox(count),
-    }
 }
 
 /// A tensor in the order of its memory, slowest dimension first.
@@ -439,6 +430,10 @@ pub fn multinomial(
 
 /// Refuses weights that are no distribution.
 fn validate(weights: &Tensor) -> Result<()> {
+    if is_capturing(weights.device().index) {
+        // The host cannot look at what is computed later.
+        return Ok(());
+    }
     let fits = op::logical_and(&op::ge_scalar(weights, 0.into())?, &op::isfinite(weights)?)?;
     ensure!(
         op::item(&op::all(&fits)?)?.to_bool(),
@@ -469,4 +464,71 @@ pub fn multinomial_out(
         out.dtype().type_name()
     );
     derived::write_out(out, &multinomial(self_, num_samples, replacement, generator)?)
+}
+
+/// Numbers from the Poisson distribution, the rate given by element; a rate that is negative or no number is
+/// reported later.
+pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    floats(self_, "poisson_cuda")?;
+    let state = reserve(self_.device().index, generator, OFFSETS)?;
+    sample(std::slice::from_ref(self_), Sampled::Poisson, state)
+}
+
+/// Successes among `count` trials of probability `prob`.
+pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    for (name, tensor) in [("count", count), ("prob", prob)] {
+        ensure!(
+            tensor.dtype().is_floating_point(),
+            Value,
+            "binomial only supports floating-point dtypes for {name}, got: {}",
+            tensor.dtype().type_name()
+        );
+    }
+    ensure!(
+        count.dtype() == prob.dtype(),
+        Runtime,
+        "expected scalar type {} but found {}",
+        count.dtype().type_name(),
+        prob.dtype().type_name()
+    );
+    single_or_double(count, "binomial_cuda")?;
+    let both = op::broadcast_tensors(&[count.clone(), prob.clone()])?;
+    sample(&both, Sampled::Binomial, reserve(count.device().index, generator, OFFSETS)?)
+}
+
+/// Numbers from the gamma distribution of rate 1; never less than the dtype's smallest.
+pub fn standard_gamma(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    floats(self_, "gamma_cuda")?;
+    let state = reserve(self_.device().index, generator, OFFSETS)?;
+    sample(std::slice::from_ref(self_), Sampled::Gamma, state)
+}
+
+/// How gamma samples grow with their concentration at a fixed quantile.
+pub fn standard_gamma_grad(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
+    single_or_double(self_, "_standard_gamma_grad_cuda")?;
+    single_or_double(output, "_standard_gamma_grad_cuda")?;
+    let output = op::to_dtype(output, self_.dtype(), false, false, None)?;
+    gamma_slopes(self_, &output)
+}
+
+/// Points of the simplex: gamma samples over their sum, inside of the open interval (0, 1).
+pub fn sample_dirichlet(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let dtype = self_.dtype();
+    single_or_double(self_, "dirichlet")?;
+    let wide = op::to_dtype(self_, DType::Float64, false, false, None)?;
+    let state = reserve(self_.device().index, generator, OFFSETS)?;
+    let gammas = sample(&[wide], Sampled::Gamma, state)?;
+    let sums = op::sum_dim_intlist(&gammas, Some(&[-1]), true, None)?;
+    let shares = op::to_dtype(&op::div_tensor(&gammas, &sums)?, dtype, false, false, None)?;
+    let unit = if dtype == DType::Float64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+    let (least, most) = (Scalar::Float(smallest_normal(dtype)), Scalar::Float(1.0 - unit / 2.0));
+    op::clamp(&shares, Some(least), Some(most))
+}
+
+/// How coordinates grow with their concentration at a fixed quantile, over `1 - x`.
+pub fn dirichlet_grad(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
+    for tensor in [x, alpha, total] {
+        single_or_double(tensor, "_dirichlet_grad_cuda")?;
+    }
+    beta_slopes(x, alpha, total)
 }

@@ -12,6 +12,7 @@ use corten_ops::meta::sort as shapes;
 use corten_ops::{Tensor, derived, op};
 
 use crate::sorting::*;
+use crate::unique_rows::{runs_from, slices};
 
 static SEARCH: Template = Template { name: "search", text: &[text::SORT] };
 
@@ -376,18 +377,7 @@ fn begins(values: &Tensor) -> Result<Tensor> {
 /// The first element of each run, the run of each element, and the lengths of the runs.
 fn runs(values: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     let begins = begins(values)?;
-    let starts = op::squeeze_dim(&op::nonzero(&begins)?, 1)?;
-    let which = op::sub_scalar(&op::cumsum(&begins, 0, None)?, 1.into(), 1.into())?;
-    let end = op::full(
-        &[1],
-        values.numel().into(),
-        Some(DType::Int64),
-        None,
-        Some(values.device()),
-        None,
-    )?;
-    let ends = op::cat(&[op::narrow(&starts, 0, 1, starts.numel() - 1)?, end], 0)?;
-    let counts = op::sub_tensor(&ends, &starts, 1.into())?;
+    let (starts, which, counts) = runs_from(&begins)?;
     Ok((op::index_select(values, 0, &starts)?, which, counts))
 }
 
@@ -420,6 +410,51 @@ pub fn unique2(
 pub fn unique(self_: &Tensor, sorted: bool, return_inverse: bool) -> Result<(Tensor, Tensor)> {
     let (values, inverse, _) = unique2(self_, sorted, return_inverse, false)?;
     Ok((values, inverse))
+}
+
+/// One element of every run of equal ones, of a tensor as a vector, or one slice along a dimension.
+pub fn unique_consecutive(
+    self_: &Tensor,
+    return_inverse: bool,
+    return_counts: bool,
+    dim: Option<i64>,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(dim) = dim {
+        return slices(self_, dim, false);
+    }
+    if self_.dtype().is_complex() {
+        return Err(not_implemented_for("unique_consecutive", self_.dtype()));
+    }
+    let nothing = || empty(&[0], DType::Int64, self_);
+    if self_.numel() == 0 {
+        let inverse =
+            if return_inverse { empty(&self_.sizes(), DType::Int64, self_)? } else { nothing()? };
+        return Ok((empty(&[0], self_.dtype(), self_)?, inverse, nothing()?));
+    }
+    let (values, which, counts) = runs(&op::reshape(self_, &[-1])?)?;
+    let inverse = if return_inverse { op::view(&which, &self_.sizes())? } else { nothing()? };
+    Ok((values, inverse, if return_counts { counts } else { nothing()? }))
+}
+
+/// The different slices along a dimension, in order; inverse and counts whether asked for or not.
+pub fn unique_dim(
+    self_: &Tensor,
+    dim: i64,
+    _sorted: bool,
+    _return_inverse: bool,
+    _return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    slices(self_, dim, true)
+}
+
+/// One slice of every run of equal ones along a dimension.
+pub fn unique_dim_consecutive(
+    self_: &Tensor,
+    dim: i64,
+    _return_inverse: bool,
+    _return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    slices(self_, dim, false)
 }
 
 /// How often each number occurs, or the sum of the weights of its places.

@@ -1,137 +1,194 @@
-//! Stochastic gradient descent.
+//! Stochastic gradient descent, and its average.
 
-use super::{Optimizer, is_ordinary};
-use corten_autograd::{Autograd, no_grad};
-use corten_core::{Result, Scalar, ensure};
+use super::by_parameter::{
+    ByParameter, ParameterState, Rule, Together, new_step, real, zeros_like,
+};
+use super::checks::check_not_negative;
+use super::group::settings;
+use corten_core::{DType, Result, Scalar, ensure};
+use corten_io::Value;
 use corten_ops::{Tensor, op};
 
-/// Settings of [`Sgd`].
-#[derive(Clone, Copy, Debug)]
-pub struct SgdOptions {
-    /// Learning rate.
-    pub lr: f64,
-    /// How much of the last step is repeated.
-    pub momentum: f64,
-    /// How much of a gradient is left out of the momentum.
-    pub dampening: f64,
-    /// Factor of the parameters added to gradients.
-    pub weight_decay: f64,
-    /// Whether to look ahead by the momentum.
-    pub nesterov: bool,
-}
-
-impl Default for SgdOptions {
-    fn default() -> Self {
-        Self { lr: 1e-3, momentum: 0.0, dampening: 0.0, weight_decay: 0.0, nesterov: false }
+settings! {
+    /// Settings of [`Sgd`].
+    SgdOptions {
+        /// Learning rate.
+        lr: f64 = 1e-3,
+        /// How much of the last step is repeated.
+        momentum: f64 = 0.0,
+        /// How much of a gradient is left out of the momentum.
+        dampening: f64 = 0.0,
+        /// Factor of the parameters added to gradients.
+        weight_decay: f64 = 0.0,
+        /// Whether to look ahead by the momentum.
+        nesterov: bool = false,
+        /// Whether parameters are moved along their gradients instead of against them.
+        maximize: bool = false,
     }
+    momentum: momentum;
+    maximize: maximize;
+    files: { foreach = Value::None, differentiable = Value::Bool(false), fused = Value::None }
 }
 
 /// `p -= lr * g`, with momentum, weight decay and Nesterov's look-ahead if asked for.
-pub struct Sgd {
-    parameters: Vec<Tensor>,
-    buffers: Vec<Option<Tensor>>,
-    /// The settings, which may be changed between steps.
-    pub options: SgdOptions,
-}
+pub type Sgd = ByParameter<SgdRule>;
 
-impl Sgd {
-    /// An optimizer of the parameters.
-    ///
-    /// # Errors
-    /// `Value` for Nesterov without momentum or with dampening.
-    pub fn new(parameters: Vec<Tensor>, options: SgdOptions) -> Result<Self> {
+/// The formula of [`Sgd`].
+pub struct SgdRule;
+
+impl Rule for SgdRule {
+    type Options = SgdOptions;
+    const NAME: &'static str = "SGD";
+
+    fn check(options: &SgdOptions) -> Result<()> {
+        check_not_negative("momentum", options.momentum)?;
+        check_not_negative("weight_decay", options.weight_decay)?;
         ensure!(
             !options.nesterov || (options.momentum > 0.0 && options.dampening == 0.0),
             Value,
             "Nesterov momentum requires a momentum and zero dampening"
         );
-        Ok(Self { buffers: vec![None; parameters.len()], parameters, options })
+        Ok(())
     }
-}
 
-impl Optimizer for Sgd {
-    fn step(&mut self) -> Result<()> {
-        no_grad(|| {
-            for (parameter, buffer) in self.parameters.iter().zip(&mut self.buffers) {
-                if let Some(grad) = parameter.grad() {
-                    update(parameter, grad, buffer, &self.options)?;
+    fn begin(_: &Tensor, _: &Tensor, options: &SgdOptions) -> Result<ParameterState> {
+        let mut state = ParameterState::default();
+        if options.momentum != 0.0 {
+            state.set("momentum_buffer", Value::None);
+        }
+        Ok(state)
+    }
+
+    fn update(
+        parameter: &Tensor,
+        grad: Tensor,
+        state: &mut ParameterState,
+        options: &SgdOptions,
+    ) -> Result<()> {
+        let mut grad = decayed(grad, parameter, options.weight_decay)?;
+        if options.momentum != 0.0 {
+            let held = match state.get("momentum_buffer").and_then(Value::tensor) {
+                Some(held) => {
+                    op::mul__scalar(held, options.momentum.into())?;
+                    op::add__tensor(held, &grad, (1.0 - options.dampening).into())?
                 }
-            }
-            Ok(())
-        })
+                // The first step takes the gradient undamped.
+                None => op::clone(&op::detach(&grad)?, None)?,
+            };
+            grad = match options.nesterov {
+                true => op::add_tensor(&grad, &held, options.momentum.into())?,
+                false => held.clone(),
+            };
+            state.set("momentum_buffer", Value::Tensor(held));
+        }
+        op::add__tensor(parameter, &grad, Scalar::Float(-options.lr)).map(drop)
     }
 
-    fn parameters(&self) -> &[Tensor] {
-        &self.parameters
-    }
-
-    fn lr(&self) -> f64 {
-        self.options.lr
-    }
-
-    fn set_lr(&mut self, lr: f64) {
-        self.options.lr = lr;
-    }
-
-    fn set_momentum(&mut self, momentum: f64) {
-        self.options.momentum = momentum;
+    fn fused(together: &Together<'_>, options: &SgdOptions) -> Result<bool> {
+        let SgdOptions { lr, momentum, dampening, weight_decay, nesterov, maximize } = *options;
+        let mut buffers = Vec::new();
+        if momentum != 0.0 {
+            // The first step of a parameter makes its buffer.
+            let Ok(held) = together.state("momentum_buffer") else { return Ok(false) };
+            buffers = held;
+        }
+        op::_fused_sgd_(
+            together.params,
+            together.grads,
+            &buffers,
+            weight_decay,
+            momentum,
+            lr,
+            dampening,
+            nesterov,
+            maximize,
+            false,
+            None,
+            None,
+        )?;
+        Ok(true)
     }
 }
 
-fn update(
-    parameter: &Tensor,
-    mut grad: Tensor,
-    buffer: &mut Option<Tensor>,
-    options: &SgdOptions,
-) -> Result<()> {
-    if is_ordinary(parameter, &grad) {
-        return update_at_once(parameter, grad, buffer, options);
+/// A gradient with that of the weight decay.
+pub(super) fn decayed(grad: Tensor, parameter: &Tensor, weight_decay: f64) -> Result<Tensor> {
+    match weight_decay == 0.0 {
+        true => Ok(grad),
+        false => op::add_tensor(&grad, parameter, weight_decay.into()),
     }
-    if options.weight_decay != 0.0 {
-        grad = op::add_tensor(&grad, parameter, options.weight_decay.into())?;
-    }
-    if options.momentum != 0.0 {
-        let held = match buffer {
-            Some(held) => {
-                op::mul__scalar(held, options.momentum.into())?;
-                op::add__tensor(held, &grad, (1.0 - options.dampening).into())?
-            }
-            // The first step takes the gradient undamped.
-            None => op::clone(&op::detach(&grad)?, None)?,
-        };
-        grad = if options.nesterov {
-            op::add_tensor(&grad, &held, options.momentum.into())?
-        } else {
-            held.clone()
-        };
-        *buffer = Some(held);
-    }
-    op::add__tensor(parameter, &grad, Scalar::Float(-options.lr)).map(drop)
 }
 
-fn update_at_once(
-    parameter: &Tensor,
-    grad: Tensor,
-    buffer: &mut Option<Tensor>,
-    options: &SgdOptions,
-) -> Result<()> {
-    let SgdOptions { lr, momentum, dampening, weight_decay, nesterov } = *options;
-    let is_first = buffer.is_none();
-    if momentum != 0.0 && is_first {
-        *buffer = Some(op::empty_like(&grad, None, None, None, None, None)?);
+settings! {
+    /// Settings of [`Asgd`].
+    AsgdOptions {
+        /// Learning rate.
+        lr: f64 = 1e-2,
+        /// How fast parameters and the rate decay.
+        lambd: f64 = 1e-4,
+        /// Power of the decay of the rate.
+        alpha: f64 = 0.75,
+        /// Step at which averaging begins.
+        t0: f64 = 1e6,
+        /// Factor of the parameters added to gradients.
+        weight_decay: f64 = 0.0,
+        /// Whether parameters are moved along their gradients instead of against them.
+        maximize: bool = false,
     }
-    op::_fused_sgd_(
-        std::slice::from_ref(parameter),
-        &[grad],
-        buffer.as_slice(),
-        weight_decay,
-        momentum,
-        lr,
-        dampening,
-        nesterov,
-        false,
-        is_first,
-        None,
-        None,
-    )
+    momentum: none;
+    maximize: maximize;
+    files: { foreach = Value::None, differentiable = Value::Bool(false), capturable = Value::Bool(false) }
+}
+
+/// Gradient descent that also keeps the average of its iterates under `ax` (Polyak and Juditsky).
+pub type Asgd = ByParameter<AsgdRule>;
+
+/// The formula of [`Asgd`].
+pub struct AsgdRule;
+
+fn number(value: f64) -> Result<Tensor> {
+    op::scalar_tensor(value.into(), Some(DType::Float32), None, None, None)
+}
+
+impl Rule for AsgdRule {
+    type Options = AsgdOptions;
+    const NAME: &'static str = "ASGD";
+
+    fn check(options: &AsgdOptions) -> Result<()> {
+        check_not_negative("weight_decay", options.weight_decay)
+    }
+
+    fn begin(parameter: &Tensor, _: &Tensor, options: &AsgdOptions) -> Result<ParameterState> {
+        Ok(ParameterState::of([
+            ("step", new_step()?),
+            ("eta", number(options.lr)?),
+            ("mu", number(1.0)?),
+            ("ax", zeros_like(parameter)?),
+        ]))
+    }
+
+    fn update(
+        parameter: &Tensor,
+        grad: Tensor,
+        state: &mut ParameterState,
+        options: &AsgdOptions,
+    ) -> Result<()> {
+        let AsgdOptions { lr, lambd, alpha, t0, weight_decay, .. } = *options;
+        let step = state.count_step()?;
+        let (parameter, grad) = (real(parameter)?, real(&grad)?);
+        let grad = decayed(grad, &parameter, weight_decay)?;
+        let eta = op::item(&state.tensor("eta")?)?.to_f64();
+        op::mul__scalar(&parameter, (1.0 - lambd * eta).into())?;
+        op::add__tensor(&parameter, &grad, (-eta).into())?;
+        let (average, mu) = (state.real("ax")?, op::item(&state.tensor("mu")?)?.to_f64());
+        match mu == 1.0 {
+            true => op::copy_(&average, &parameter, false)?,
+            false => {
+                let apart = op::sub_tensor(&parameter, &average, 1.into())?;
+                op::add__tensor(&average, &op::mul_scalar(&apart, mu.into())?, 1.into())?
+            }
+        };
+        state.set("eta", Value::Tensor(number(lr / (1.0 + lambd * lr * step).powf(alpha))?));
+        state.set("mu", Value::Tensor(number(1.0 / (step - t0).max(1.0))?));
+        Ok(())
+    }
 }

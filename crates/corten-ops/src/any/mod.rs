@@ -5,7 +5,6 @@ pub mod activation;
 pub mod border;
 pub mod combine;
 pub mod copy;
-pub mod dropout;
 pub mod factory;
 pub mod histogram;
 pub mod index;

@@ -3,6 +3,37 @@
 use super::support::{defined, requires_grad, type_id_name};
 use crate::{Tensor, op};
 use corten_core::{DType, Dims, Result, Scalar, ensure};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// A way to compute attention, which programs can forbid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Backend {
+    /// Matrix products and a softmax.
+    Math = 1,
+    /// The fused kernel, where there is no mask.
+    Flash = 2,
+    /// The fused kernel of GPUs, masks included.
+    Efficient = 4,
+    /// cuDNN.
+    Cudnn = 8,
+}
+
+static ALLOWED: AtomicU8 = AtomicU8::new(15);
+
+/// Whether a program allows a way to compute attention.
+pub fn allows(backend: Backend) -> bool {
+    ALLOWED.load(Ordering::Relaxed) & backend as u8 != 0
+}
+
+/// Allows or forbids a way to compute attention, in all threads.
+pub fn allow(backend: Backend, allowed: bool) {
+    if allowed {
+        ALLOWED.fetch_or(backend as u8, Ordering::Relaxed);
+    } else {
+        ALLOWED.fetch_and(!(backend as u8), Ordering::Relaxed);
+    }
+}
 
 /// Attention, by the fused kernel where it applies.
 ///
@@ -22,13 +53,37 @@ pub fn scaled_dot_product_attention(
     check(query, key, value, attn_mask, is_causal)?;
     let bias = attn_mask.map(|mask| as_bias(mask, query)).transpose()?;
     let attn_mask = bias.as_ref();
-    if fused_applies(query, key, value, attn_mask, dropout_p, enable_gqa) {
-        return fused(query, key, value, attn_mask, is_causal, scale);
+    let half = query.dtype().is_reduced_float() && attn_mask.is_none();
+    let allowed = allows(Backend::Efficient) || allows(Backend::Flash) && half;
+    if allowed && efficient_applies(query, key, value, attn_mask, enable_gqa) {
+        return efficient(query, key, value, attn_mask, dropout_p, is_causal, scale);
     }
+    let fused = fused_applies(query, key, value, attn_mask, dropout_p, enable_gqa);
+    if fused && allows(Backend::Flash) {
+        return self::fused(query, key, value, attn_mask, is_causal, scale);
+    }
+    check_allowed(query)?;
     let (out, _) = op::_scaled_dot_product_attention_math(
         query, key, value, attn_mask, dropout_p, is_causal, None, scale, enable_gqa,
     )?;
     Ok(out)
+}
+
+/// Without a fused kernel, the formula must be allowed.
+fn check_allowed(query: &Tensor) -> Result<()> {
+    let device = query.device();
+    ensure!(
+        allows(Backend::Math) || allows(Backend::Flash) || !device.is_cpu(),
+        Runtime,
+        "No viable backend for scaled_dot_product_attention was found. This is likely due to turning off both \
+         the math kernel and the fused kernels."
+    );
+    ensure!(
+        allows(Backend::Math) || !device.is_cpu() && !device.is_cuda(),
+        Runtime,
+        "No available kernel.  Aborting execution."
+    );
+    Ok(())
 }
 
 fn check(
@@ -144,6 +199,77 @@ fn fused(
         scale,
     )?;
     if unbatched { op::squeeze_dim(&out, 0) } else { Ok(out) }
+}
+
+/// The bytes of the largest row of a head of the fused kernel of GPUs.
+const MOST_BYTES: i64 = 1024;
+/// Its most numbers.
+const MOST_WIDTH: i64 = 256;
+
+/// The fused kernel of GPUs takes dropout, a gradient of the mask, and heads of the keys that several heads
+/// of the queries share.
+fn efficient_applies(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    enable_gqa: bool,
+) -> bool {
+    let (q, k, v) = (query.sizes(), key.sizes(), value.sizes());
+    let rank = q.len();
+    if !query.device().is_cuda() || !(3..=4).contains(&rank) || k.len() != rank || v.len() != rank {
+        return false;
+    }
+    let heads_fit = match enable_gqa {
+        true => rank == 4 && q[0] == k[0] && k[1] > 0 && q[1] % k[1] == 0,
+        false => q[..rank - 2] == k[..rank - 2],
+    };
+    let widest = q[rank - 1].max(v[rank - 1]);
+    let widths = q[rank - 1] == k[rank - 1]
+        && widest <= MOST_WIDTH
+        && widest * query.itemsize() as i64 <= MOST_BYTES;
+    query.dtype().is_floating_point()
+        && query.itemsize() > 1
+        && heads_fit
+        && k[..rank - 1] == v[..rank - 1]
+        && widths
+        && query.numel() > 0
+        && key.numel() > 0
+        && value.numel() > 0
+        && attn_mask.is_none_or(|mask| mask.dim() <= rank && broadcasts(mask, &q, &k))
+}
+
+fn efficient(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    dropout_p: f64,
+    is_causal: bool,
+    scale: Option<f64>,
+) -> Result<Tensor> {
+    // Without heads, every matrix of the batch has one.
+    let single = query.dim() == 3;
+    let heads =
+        |tensor: &Tensor| if single { op::unsqueeze(tensor, 1) } else { Ok(tensor.clone()) };
+    let mut scores = query.sizes();
+    scores[query.dim() - 1] = key.size(-2)?;
+    let bias = attn_mask.map(|mask| heads(&op::expand(mask, &scores, false)?)).transpose()?;
+    let (query, key, value) = (heads(query)?, heads(key)?, heads(value)?);
+    let tensors = [Some(&query), Some(&key), Some(&value), bias.as_ref()];
+    let records =
+        corten_core::grad_mode_enabled() && tensors.into_iter().flatten().any(requires_grad);
+    let (out, ..) = op::_scaled_dot_product_efficient_attention(
+        &query,
+        &key,
+        &value,
+        bias.as_ref(),
+        records,
+        dropout_p,
+        is_causal,
+        scale,
+    )?;
+    if single { op::squeeze_dim(&out, 1) } else { Ok(out) }
 }
 
 /// A boolean mask as zeros where it keeps and minus infinity elsewhere.

@@ -82,6 +82,10 @@ fn dropout_by(input: &Tensor, p: f64, train: bool, grain: Grain, inplace: bool) 
     if p == 1.0 {
         return multiply(input, &zero_like(input)?, inplace);
     }
+    let one_launch = input.device().is_cuda() && input.dtype().is_floating_point();
+    if one_launch && grain == Grain::Element && !inplace {
+        return Ok(op::native_dropout(input, p, Some(true))?.0);
+    }
     let noise = noise(input, p, grain)?;
     op::div__scalar(&noise, Scalar::from(1.0 - p))?;
     multiply(input, &noise, inplace)

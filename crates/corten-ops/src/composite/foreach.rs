@@ -1,5 +1,6 @@
 //! One operator for every tensor of a list: `_foreach_*`.
 
+use crate::joint::jointly;
 use crate::{Tensor, op};
 use corten_core::{DType, MemoryFormat, Result, Scalar, ensure};
 
@@ -66,7 +67,7 @@ macro_rules! unary {
         /// Those of the operator; `Runtime` without tensors.
         pub fn $name(self_: &[Tensor]) -> Result<Vec<Tensor>> {
             some(self_)?;
-            self_.iter().map(op::$name).collect()
+            jointly(self_, || self_.iter().map(op::$name).collect())
         }
 
         #[doc = concat!("`", stringify!($name_), "` of every tensor.")]
@@ -75,7 +76,7 @@ macro_rules! unary {
         /// Those of the operator; `Runtime` without tensors.
         pub fn $name_(self_: &[Tensor]) -> Result<()> {
             some(self_)?;
-            self_.iter().try_for_each(|tensor| op::$name_(tensor).map(drop))
+            jointly(self_, || self_.iter().try_for_each(|tensor| op::$name_(tensor).map(drop)))
         }
     )+};
 }
@@ -98,7 +99,7 @@ macro_rules! with_number {
         pub fn $scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
             some(self_)?;
             let run: fn(&Tensor, Scalar) -> Result<Tensor> = $run;
-            self_.iter().map(|tensor| run(tensor, scalar)).collect()
+            jointly(self_, || self_.iter().map(|tensor| run(tensor, scalar)).collect())
         }
 
         #[doc = concat!("`", stringify!($scalar), "` of every tensor, in place.")]
@@ -108,7 +109,7 @@ macro_rules! with_number {
         pub fn $scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
             some(self_)?;
             let run: fn(&Tensor, Scalar) -> Result<Tensor> = $run_;
-            self_.iter().try_for_each(|tensor| run(tensor, scalar).map(drop))
+            jointly(self_, || self_.iter().try_for_each(|tensor| run(tensor, scalar).map(drop)))
         }
 
         #[doc = concat!("`", stringify!($list), "` of every tensor and its number.")]
@@ -118,7 +119,7 @@ macro_rules! with_number {
         pub fn $list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
             as_many_numbers(self_, scalars)?;
             let run: fn(&Tensor, Scalar) -> Result<Tensor> = $run;
-            self_.iter().zip(scalars).map(|(tensor, &scalar)| run(tensor, scalar)).collect()
+            jointly(self_, || self_.iter().zip(scalars).map(|(tensor, &scalar)| run(tensor, scalar)).collect())
         }
 
         #[doc = concat!("`", stringify!($list), "` of every tensor and its number, in place.")]
@@ -129,7 +130,7 @@ macro_rules! with_number {
             as_many_numbers(self_, scalars)?;
             let run: fn(&Tensor, Scalar) -> Result<Tensor> = $run_;
             let mut pairs = self_.iter().zip(scalars);
-            pairs.try_for_each(|(tensor, &scalar)| run(tensor, scalar).map(drop))
+            jointly(self_, || pairs.try_for_each(|(tensor, &scalar)| run(tensor, scalar).map(drop)))
         }
     )+};
 }
@@ -158,7 +159,7 @@ macro_rules! with_list {
         pub fn $list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
             as_many(self_, other)?;
             let run: fn(&Tensor, &Tensor) -> Result<Tensor> = $run;
-            self_.iter().zip(other).map(|(x, y)| run(x, y)).collect()
+            jointly(self_, || self_.iter().zip(other).map(|(x, y)| run(x, y)).collect())
         }
 
         #[doc = concat!("`", stringify!($list), "` of the tensors of two lists, in place.")]
@@ -168,7 +169,7 @@ macro_rules! with_list {
         pub fn $list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
             as_many(self_, other)?;
             let run: fn(&Tensor, &Tensor) -> Result<Tensor> = $run_;
-            self_.iter().zip(other).try_for_each(|(x, y)| run(x, y).map(drop))
+            jointly(self_, || self_.iter().zip(other).try_for_each(|(x, y)| run(x, y).map(drop)))
         }
     )+};
 }
@@ -190,7 +191,7 @@ macro_rules! with_alpha {
         /// Those of the operator; `Runtime` for lists that do not fit.
         pub fn $list(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
             as_many(self_, other)?;
-            self_.iter().zip(other).map(|(x, y)| op::$run(x, y, alpha)).collect()
+            jointly(self_, || self_.iter().zip(other).map(|(x, y)| op::$run(x, y, alpha)).collect())
         }
 
         #[doc = concat!("`", stringify!($run_), "` of the tensors of two lists.")]
@@ -199,7 +200,7 @@ macro_rules! with_alpha {
         /// As there.
         pub fn $list_(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
             as_many(self_, other)?;
-            self_.iter().zip(other).try_for_each(|(x, y)| op::$run_(x, y, alpha).map(drop))
+            jointly(self_, || self_.iter().zip(other).try_for_each(|(x, y)| op::$run_(x, y, alpha).map(drop)))
         }
     )+};
 }
@@ -227,14 +228,14 @@ fn check_number(number: &Tensor) -> Result<()> {
 pub fn add_tensor(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<Vec<Tensor>> {
     check_number(other)?;
     some(self_)?;
-    self_.iter().map(|x| op::add_tensor(x, other, alpha)).collect()
+    jointly(self_, || self_.iter().map(|x| op::add_tensor(x, other, alpha)).collect())
 }
 
 /// A tensor of rank 0 added to every tensor, in place.
 pub fn add_tensor_(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<()> {
     check_number(other)?;
     some(self_)?;
-    self_.iter().try_for_each(|x| op::add__tensor(x, other, alpha).map(drop))
+    jointly(self_, || self_.iter().try_for_each(|x| op::add__tensor(x, other, alpha).map(drop)))
 }
 
 macro_rules! with_one_tensor {
@@ -246,7 +247,7 @@ macro_rules! with_one_tensor {
         pub fn $name(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
             check_number(other)?;
             some(self_)?;
-            self_.iter().map(|x| op::$name(x, other)).collect()
+            jointly(self_, || self_.iter().map(|x| op::$name(x, other)).collect())
         }
 
         #[doc = concat!("`", stringify!($name_), "` of every tensor with one of rank 0.")]
@@ -256,7 +257,7 @@ macro_rules! with_one_tensor {
         pub fn $name_(self_: &[Tensor], other: &Tensor) -> Result<()> {
             check_number(other)?;
             some(self_)?;
-            self_.iter().try_for_each(|x| op::$run_(x, other).map(drop))
+            jointly(self_, || self_.iter().try_for_each(|x| op::$run_(x, other).map(drop)))
         }
     )+};
 }
@@ -269,7 +270,7 @@ with_one_tensor! { mul_tensor mul_tensor_: mul__tensor; div_tensor div_tensor_: 
 /// Those of the operator; `Runtime` for an empty list.
 pub fn pow_scalarandtensor(self_: Scalar, exponent: &[Tensor]) -> Result<Vec<Tensor>> {
     some(exponent)?;
-    exponent.iter().map(|exponent| op::pow_scalar(self_, exponent)).collect()
+    jointly(exponent, || exponent.iter().map(|exponent| op::pow_scalar(self_, exponent)).collect())
 }
 
 /// `addcmul` and `addcdiv` with one factor, a factor for each tensor, and these in a tensor.
@@ -310,7 +311,7 @@ macro_rules! with_product {
             as_many(self_, tensor2)?;
             as_many_numbers(self_, scalars)?;
             let operands = self_.iter().zip(tensor1).zip(tensor2).zip(scalars);
-            operands.map(|(((x, a), b), &value)| op::$run(x, a, b, value)).collect()
+            jointly(self_, || operands.map(|(((x, a), b), &value)| op::$run(x, a, b, value)).collect())
         }
 
         #[doc = concat!("`", stringify!($run_), "` of the tensors of three lists and their factors.")]
@@ -324,7 +325,7 @@ macro_rules! with_product {
             as_many(self_, tensor2)?;
             as_many_numbers(self_, scalars)?;
             let mut operands = self_.iter().zip(tensor1).zip(tensor2).zip(scalars);
-            operands.try_for_each(|(((x, a), b), &value)| op::$run_(x, a, b, value).map(drop))
+            jointly(self_, || operands.try_for_each(|(((x, a), b), &value)| op::$run_(x, a, b, value).map(drop)))
         }
 
         #[doc = concat!("`", stringify!($run), "` with the factors in a vector.")]
@@ -364,7 +365,7 @@ pub fn lerp_list(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> R
     as_many(self_, tensors1)?;
     as_many(self_, weights)?;
     let operands = self_.iter().zip(tensors1).zip(weights);
-    operands.map(|((x, end), weight)| op::lerp_tensor(x, end, weight)).collect()
+    jointly(self_, || operands.map(|((x, end), weight)| op::lerp_tensor(x, end, weight)).collect())
 }
 
 /// [`lerp_list`] in place.
@@ -372,7 +373,9 @@ pub fn lerp_list_(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> 
     as_many(self_, tensors1)?;
     as_many(self_, weights)?;
     let mut operands = self_.iter().zip(tensors1).zip(weights);
-    operands.try_for_each(|((x, end), weight)| op::lerp__tensor(x, end, weight).map(drop))
+    jointly(self_, || {
+        operands.try_for_each(|((x, end), weight)| op::lerp__tensor(x, end, weight).map(drop))
+    })
 }
 
 /// `lerp` with one weight.
@@ -394,7 +397,7 @@ pub fn lerp_scalarlist(
     as_many(self_, tensors1)?;
     as_many_numbers(self_, weight)?;
     let operands = self_.iter().zip(tensors1).zip(weight);
-    operands.map(|((x, end), &weight)| op::lerp_scalar(x, end, weight)).collect()
+    jointly(self_, || operands.map(|((x, end), &weight)| op::lerp_scalar(x, end, weight)).collect())
 }
 
 /// [`lerp_scalarlist`] in place.
@@ -402,7 +405,9 @@ pub fn lerp_scalarlist_(self_: &[Tensor], tensors1: &[Tensor], weight: &[Scalar]
     as_many(self_, tensors1)?;
     as_many_numbers(self_, weight)?;
     let mut operands = self_.iter().zip(tensors1).zip(weight);
-    operands.try_for_each(|((x, end), &weight)| op::lerp__scalar(x, end, weight).map(drop))
+    jointly(self_, || {
+        operands.try_for_each(|((x, end), &weight)| op::lerp__scalar(x, end, weight).map(drop))
+    })
 }
 
 /// The greatest element of every tensor.
@@ -411,7 +416,7 @@ pub fn lerp_scalarlist_(self_: &[Tensor], tensors1: &[Tensor], weight: &[Scalar]
 /// Those of `max`; `Runtime` for an empty list.
 pub fn max(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     some(self_)?;
-    self_.iter().map(op::max).collect()
+    jointly(self_, || self_.iter().map(op::max).collect())
 }
 
 /// The norm of every tensor.
@@ -420,7 +425,9 @@ pub fn max(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 /// Those of `linalg_vector_norm`; `Runtime` for an empty list.
 pub fn norm_scalar(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
     some(self_)?;
-    self_.iter().map(|x| op::linalg_vector_norm(x, ord, None, false, dtype)).collect()
+    jointly(self_, || {
+        self_.iter().map(|x| op::linalg_vector_norm(x, ord, None, false, dtype)).collect()
+    })
 }
 
 /// The products of the matrices of two lists.
@@ -429,7 +436,7 @@ pub fn norm_scalar(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Resul
 /// Those of `mm`; `Runtime` for lists that do not fit.
 pub fn mm(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
     as_many(self_, mat2)?;
-    self_.iter().zip(mat2).map(|(a, b)| op::mm(a, b)).collect()
+    jointly(self_, || self_.iter().zip(mat2).map(|(a, b)| op::mm(a, b)).collect())
 }
 
 /// A copy of every tensor.
@@ -438,7 +445,7 @@ pub fn mm(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
 /// Those of `clone`; `Runtime` for an empty list.
 pub fn clone(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
     some(self_)?;
-    self_.iter().map(|tensor| op::clone(tensor, memory_format)).collect()
+    jointly(self_, || self_.iter().map(|tensor| op::clone(tensor, memory_format)).collect())
 }
 
 /// Copies every tensor of another list.
@@ -447,7 +454,9 @@ pub fn clone(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Ve
 /// Those of `copy_`; `Runtime` for lists that do not fit.
 pub fn copy_(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
     as_many(self_, src)?;
-    self_.iter().zip(src).try_for_each(|(x, src)| op::copy_(x, src, non_blocking).map(drop))
+    jointly(self_, || {
+        self_.iter().zip(src).try_for_each(|(x, src)| op::copy_(x, src, non_blocking).map(drop))
+    })
 }
 
 /// Every tensor of another list with the shape and dtype of these.
@@ -457,7 +466,9 @@ pub fn copy_(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()>
 pub fn copy(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<Vec<Tensor>> {
     as_many(self_, src)?;
     let pairs = self_.iter().zip(src);
-    pairs.map(|(x, src)| op::copy_(&op::clone(x, None)?, src, non_blocking)).collect()
+    jointly(self_, || {
+        pairs.map(|(x, src)| op::copy_(&op::clone(x, None)?, src, non_blocking)).collect()
+    })
 }
 
 /// Zeros in place of every tensor.
@@ -466,7 +477,7 @@ pub fn copy(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<Vec<
 /// Those of `zero_`; `Runtime` for an empty list.
 pub fn zero_(self_: &[Tensor]) -> Result<()> {
     some(self_)?;
-    self_.iter().try_for_each(|tensor| op::zero_(tensor).map(drop))
+    jointly(self_, || self_.iter().try_for_each(|tensor| op::zero_(tensor).map(drop)))
 }
 
 /// Zeros like every tensor.
@@ -475,5 +486,7 @@ pub fn zero_(self_: &[Tensor]) -> Result<()> {
 /// As for [`zero_`].
 pub fn zero(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     some(self_)?;
-    self_.iter().map(|tensor| op::zeros_like(tensor, None, None, None, None, None)).collect()
+    jointly(self_, || {
+        self_.iter().map(|tensor| op::zeros_like(tensor, None, None, None, None, None)).collect()
+    })
 }

@@ -22,6 +22,15 @@ pub enum IndexItem {
 }
 
 impl IndexItem {
+    /// A range with another step; other items as they are.
+    #[must_use]
+    pub fn step(self, step: i64) -> Self {
+        match self {
+            Self::Slice(slice) => Self::Slice(Slice { step: Some(step), ..slice }),
+            other => other,
+        }
+    }
+
     /// The number of dimensions of the tensor that the item is for.
     pub(crate) fn dimensions(&self) -> usize {
         match self {
@@ -147,6 +156,12 @@ pub trait IntoIndex {
 impl<T: Into<IndexItem>> IntoIndex for T {
     fn into_index(self) -> Vec<IndexItem> {
         vec![self.into()]
+    }
+}
+
+impl IntoIndex for Vec<IndexItem> {
+    fn into_index(self) -> Self {
+        self
     }
 }
 

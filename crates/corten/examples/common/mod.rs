@@ -3,7 +3,8 @@
 #![allow(dead_code, clippy::print_stdout)] // each demonstration uses a part; programs may print
 
 use corten::data::{Subset, random_split};
-use corten::nn::optim::{AdamW, OneCycle, Optimizer, Schedule};
+use corten::nn::optim::lr_scheduler::{LrScheduler, OneCycleLR};
+use corten::nn::optim::{AdamW, AdamWOptions, Optimizer};
 use corten::prelude::*;
 use corten::{Generator, Result};
 use std::fmt::Write as _;
@@ -91,17 +92,17 @@ pub(crate) fn train_classifier(
 ) -> Result<Vec<f32>> {
     let loader = DataLoader::new(train, 64).shuffle(true).workers(option("workers", 0));
     let steps = epochs * loader.len();
-    let mut optimizer = AdamW::new(model.parameters(), AdamW::defaults())?;
-    let schedule = OneCycle::new(lr, steps as u64);
+    let mut optimizer = AdamW::new(model.parameters(), AdamWOptions::default())?;
+    let mut scheduler = OneCycleLR::new(&mut optimizer, lr, steps as i64, Default::default())?;
     let (mut progress, mut losses) = (Progress::new(steps), Vec::with_capacity(steps));
     for epoch in 1..=epochs {
         for batch in loader.iter()? {
             let batch = batch?;
-            schedule.apply(&mut optimizer, losses.len() as u64);
             let loss = loss::cross_entropy(&model.forward(&batch[0])?, &batch[1])?;
             optimizer.zero_grad()?;
             loss.backward()?;
             optimizer.step()?;
+            scheduler.step(&mut optimizer)?;
             losses.push(loss.to_element::<f32>()?);
             progress.step(&format!("epoch {epoch}  loss {:.4}", losses[losses.len() - 1]));
         }

@@ -8,13 +8,16 @@ use corten_ops::profiler::{self, Change, Event, EventKind, Options};
 pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
         method!("_profiler_start", |_m: &Obj, args: Args<'_>| {
-            let parser = parser!("_profiler_start(bool record_shapes, bool profile_memory)");
+            let parser = parser!(
+                "_profiler_start(bool record_shapes, bool profile_memory, bool devices=False)"
+            );
             let bound = parser.parse(None, args)?;
-            profiler::start(Options { shapes: bound.bool(0)?, memory: bound.bool(1)? })?;
+            let (shapes, memory, devices) = (bound.bool(0)?, bound.bool(1)?, bound.bool(2)?);
+            profiler::start(Options { shapes, memory, devices })?;
             Ok(Obj::none())
         }),
         method!("_profiler_stop", |_m: &Obj, _a: Args<'_>| {
-            let trace = profiler::stop()?;
+            let trace = crate::py::gil::detach(profiler::stop)?;
             let events = Obj::list(trace.events.iter().map(describe))?;
             Obj::tuple([Ok(events), Obj::list(trace.changes.iter().map(describe_change))])
         }),
@@ -33,7 +36,8 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
     ]
 }
 
-/// Name, kind, start and end in nanoseconds, the place of the event around, shapes, thread, bytes.
+/// Name, kind, start and end in nanoseconds, the place of the event around, shapes, thread, bytes; device,
+/// stream, start and end of the work there.
 fn describe(event: &Event) -> Py<Obj> {
     let kind = match event.kind {
         EventKind::Operator => "operator",
@@ -42,6 +46,15 @@ fn describe(event: &Event) -> Py<Obj> {
         EventKind::Memory => "memory",
     };
     let parent = event.parent.map_or_else(|| Ok(Obj::none()), |place| Obj::int(place as i64));
+    let device = match event.device {
+        None => Ok(Obj::none()),
+        Some(span) => Obj::int_tuple(&[
+            span.device.into(),
+            span.stream.into(),
+            span.start as i64,
+            span.end as i64,
+        ]),
+    };
     Obj::tuple([
         Obj::str_from(&event.name),
         Obj::str_from(kind),
@@ -51,6 +64,7 @@ fn describe(event: &Event) -> Py<Obj> {
         Obj::tuple(event.shapes.iter().map(|sizes| Obj::int_tuple(sizes))),
         Obj::int(event.thread as i64),
         Obj::int(event.memory),
+        device,
     ])
 }
 

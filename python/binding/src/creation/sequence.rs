@@ -248,16 +248,6 @@ fn no_number(object: &Obj) -> Raised {
     if object.is_str() {
         return type_error(format!("new(): invalid data type '{}'", object.type_name()));
     }
-    // Memory of a GPU, which says without one what is missing.
-    if let Ok(Some(_)) = object.attr_opt(crate::py::name!("__cuda_array_interface__")) {
-        return match crate::dlpack::check_cuda() {
-            Err(raised) => raised,
-            Ok(()) => runtime_error(format!(
-                "the memory of {} is on a GPU (__cuda_array_interface__): import it by from_dlpack",
-                object.type_name()
-            )),
-        };
-    }
     runtime_error(format!("Could not infer dtype of {}", object.type_name()))
 }
 

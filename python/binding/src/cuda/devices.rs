@@ -19,6 +19,9 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
         method!("_cuda_hasContext", |_m: &Obj, _a: Args<'_>| Ok(Obj::bool(
             cuda::is_initialized() && !cuda::is_in_bad_fork()
         ))),
+        method!("_cuda_isStarted", |_m: &Obj, _a: Args<'_>| Ok(Obj::bool(
+            cuda::is_driver_started()
+        ))),
         method!("_cuda_init", |_m: &Obj, _a: Args<'_>| {
             cuda::check_driver()?;
             cuda::initialize(-1)?;

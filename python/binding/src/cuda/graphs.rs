@@ -31,6 +31,31 @@ impl Class for PyGraph {
                     graph(s).capture_end()?;
                     Ok(Obj::none())
                 }),
+                method!("instantiate", |s: &Obj, _a: Args<'_>| {
+                    graph(s).instantiate()?;
+                    Ok(Obj::none())
+                }),
+                method!("enable_debug_mode", |s: &Obj, _a: Args<'_>| {
+                    graph(s).enable_debug_mode();
+                    Ok(Obj::none())
+                }),
+                method!("debug_dump", |s: &Obj, args: Args<'_>| {
+                    let bound = parser!("debug_dump(str path)").parse(None, args)?;
+                    Ok(Obj::bool(graph(s).debug_dump(bound.str(0)?)?))
+                }),
+                method!("raw_cuda_graph", |s: &Obj, _a: Args<'_>| Obj::uint(
+                    graph(s).raw_graph()? as u64
+                )),
+                method!("raw_cuda_graph_exec", |s: &Obj, _a: Args<'_>| Obj::uint(
+                    graph(s).raw_exec()? as u64
+                )),
+                method!("register_generator_state", |s: &Obj, args: Args<'_>| {
+                    let parser = parser!("register_generator_state(Generator generator)");
+                    let bound = parser.parse(None, args)?;
+                    let generator = crate::types::generator::from_object(bound.object(0)?)?;
+                    graph(s).register_generator(&generator);
+                    Ok(Obj::none())
+                }),
                 method!("replay", |s: &Obj, _a: Args<'_>| {
                     graph(s).replay()?;
                     Ok(Obj::none())
@@ -66,8 +91,8 @@ fn graph(object: &Obj) -> MutexGuard<'_, Graph> {
 
 fn new(_class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     let owned = OwnedArgs::new(args, kwargs)?;
-    parser!("_CudaGraph()").parse(None, owned.as_args())?;
-    instance(PyGraph(Mutex::new(Graph::new())))
+    let bound = parser!("_CudaGraph(bool keep_graph=False)").parse(None, owned.as_args())?;
+    instance(PyGraph(Mutex::new(Graph::new().keeping_record(bound.bool(0)?))))
 }
 
 fn capture_begin(object: &Obj, args: Args<'_>) -> Py<Obj> {

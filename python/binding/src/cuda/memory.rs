@@ -1,14 +1,12 @@
 //! The caching allocators: what they hold, limits, single blocks, pinned tensors.
 
-use super::device_index;
+use super::{device_index, history};
 use crate::args::{Bound, parser};
 use crate::py::errors::runtime_error;
 use crate::py::gil::detach;
 use crate::py::{Args, Obj, Py, ffi, method};
 use crate::tensor;
-use corten::cuda::caching::{
-    BlockInfo, HistoryOptions, PoolId, SegmentInfo, StreamId, TraceAction, TraceEntry,
-};
+use corten::cuda::caching::{BlockInfo, PoolId, SegmentInfo, StreamId, TraceAction, TraceEntry};
 use corten::cuda::{self, Stream};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -55,7 +53,7 @@ fn device_functions() -> Vec<ffi::PyMethodDef> {
             Obj::float(cuda::device_memory()?.memory_fraction(index(bound.int(0)?)?)?)
         }),
         method!("_cuda_memorySnapshot", snapshot),
-        method!("_cuda_recordMemoryHistory", record_history),
+        method!("_cuda_recordMemoryHistory", history::record),
         method!("_cuda_setAllocatorSettings", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_cuda_setAllocatorSettings(str settings)").parse(None, args)?;
             cuda::device_memory()?.set_config(bound.str(0)?)?;
@@ -141,10 +139,6 @@ fn dict(rows: impl IntoIterator<Item = (&'static str, Py<Obj>)>) -> Py<Obj> {
     Ok(made)
 }
 
-fn no_frames() -> Py<Obj> {
-    Obj::list([])
-}
-
 /// Segments and history of all devices, in the form that PyTorch's viewer reads.
 fn snapshot(_module: &Obj, _args: Args<'_>) -> Py<Obj> {
     let cache = cuda::device_memory()?;
@@ -178,7 +172,7 @@ fn segment(found: &SegmentInfo) -> Py<Obj> {
         ("segment_type", Obj::str_from(if found.is_large { "large" } else { "small" })),
         ("segment_pool_id", pool(found.segment_pool_id)),
         ("is_expandable", Ok(Obj::bool(found.is_expandable))),
-        ("frames", no_frames()),
+        ("frames", Obj::list([])),
         ("blocks", Obj::list(found.blocks.iter().map(block))),
     ])
 }
@@ -189,7 +183,7 @@ fn block(found: &BlockInfo) -> Py<Obj> {
         ("size", Obj::uint(found.size)),
         ("requested_size", Obj::uint(found.requested_size)),
         ("state", Obj::str_from(found.state.name())),
-        ("frames", no_frames()),
+        ("frames", history::frames(found.context.as_ref())),
     ])
 }
 
@@ -201,18 +195,11 @@ fn entry(found: &TraceEntry) -> Py<Obj> {
         ("size", Obj::uint(found.size)),
         ("stream", Obj::uint(found.stream.0)),
         ("time_us", Obj::uint(found.time_us)),
-        ("frames", no_frames()),
+        ("frames", history::frames(found.context.as_ref())),
+        ("compile_context", Obj::str_from("N/A")),
+        ("user_metadata", Obj::str_from("")),
+        ("segment_pool_id", pool(found.pool_id)),
     ])
-}
-
-fn record_history(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    let parser = parser!("_cuda_recordMemoryHistory(bool enabled, int max_entries)");
-    let bound = parser.parse(None, args)?;
-    let max_entries = usize::try_from(bound.int(1)?).unwrap_or(0);
-    let enabled = bound.bool(0)?;
-    let options = HistoryOptions { enabled, max_entries, ..HistoryOptions::default() };
-    cuda::device_memory()?.record_history(&options)?;
-    Ok(Obj::none())
 }
 
 /// The device and the pool of a call's arguments.

@@ -3,12 +3,16 @@
 //! Streams cross as their device and number, events as objects. What waits for a device gives the
 //! interpreter lock up.
 
+mod cudnn;
 mod devices;
 mod events;
 pub(crate) mod exchange;
+mod foreign;
 mod graphs;
+mod history;
 mod libraries;
 pub(crate) mod memory;
+mod products;
 mod streams;
 
 use crate::py::errors::value_error;
@@ -16,10 +20,13 @@ use crate::py::{Obj, Py, ffi};
 
 /// The functions of the module.
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
-    let mut rows = devices::functions();
+    let mut rows = cudnn::functions();
+    rows.extend(devices::functions());
     rows.extend(streams::functions());
     rows.extend(memory::functions());
     rows.extend(graphs::functions());
+    rows.extend(products::functions());
+    rows.extend(foreign::functions());
     rows
 }
 

@@ -15,6 +15,7 @@ pub(crate) struct Raised(());
 
 /// The exception classes that Corten adds, filled in when the module is made.
 pub(crate) static OUT_OF_MEMORY: ExceptionCell = ExceptionCell::new();
+pub(crate) static ACCELERATOR: ExceptionCell = ExceptionCell::new();
 pub(crate) static LINALG: ExceptionCell = ExceptionCell::new();
 pub(crate) static NO_DEVICE: ExceptionCell = ExceptionCell::new();
 
@@ -175,6 +176,7 @@ impl From<Error> for Raised {
                 ErrorKind::Type => ffi::PyExc_TypeError,
                 ErrorKind::NotImplemented => ffi::PyExc_NotImplementedError,
                 ErrorKind::Buffer => ffi::PyExc_BufferError,
+                ErrorKind::Accelerator => return raise_accelerator(&error),
                 ErrorKind::OutOfMemory => OUT_OF_MEMORY.get(),
                 ErrorKind::LinAlg => LINALG.get(),
                 ErrorKind::NoDevice => NO_DEVICE.get(),
@@ -183,6 +185,18 @@ impl From<Error> for Raised {
         };
         Self::set(class, error.message())
     }
+}
+
+/// Raises the error of a device, which has its number as `error_code`.
+fn raise_accelerator(error: &Error) -> Raised {
+    let raised = Raised::set(ACCELERATOR.get(), error.message());
+    let Some(exception) = raised.take() else { return runtime_error(error.message()) };
+    let set =
+        Obj::int(error.code().into()).and_then(|code| exception.set_attr_str(c"error_code", &code));
+    if let Err(other) = set {
+        other.clear();
+    }
+    Raised::raise(&exception)
 }
 
 /// Puts an exception that travelled through the Rust layers back into the interpreter.

@@ -6,7 +6,7 @@ use crate::py::call::OwnedArgs;
 use crate::py::class::{Class, TypeBuilder, instance, this, value};
 use crate::py::errors::type_error;
 use crate::py::{Obj, Py, TypeCell, ffi, getter, slot};
-use corten_core::{DType, Scalar};
+use corten_core::{DType, FloatLimits, Scalar};
 use std::ffi::{CStr, c_int};
 
 static FINFO: TypeCell = TypeCell::new();
@@ -14,42 +14,6 @@ static IINFO: TypeCell = TypeCell::new();
 
 struct PyFInfo(DType);
 struct PyIInfo(DType);
-
-/// The limits of a floating-point dtype.
-struct Limits {
-    eps: f64,
-    min: f64,
-    max: f64,
-    tiny: f64,
-    /// Decimal digits that survive a round trip.
-    digits: i32,
-}
-
-const fn limits(dtype: DType) -> Limits {
-    match dtype {
-        DType::Float64 => symmetric(f64::EPSILON, f64::MAX, f64::MIN_POSITIVE, 15),
-        DType::Float16 => symmetric(0.000_976_562_5, 65504.0, 6.103_515_625e-5, 3),
-        DType::BFloat16 => {
-            symmetric(0.007_812_5, 3.389_531_389_251_535_5e38, f32::MIN_POSITIVE as f64, 2)
-        }
-        DType::Float8E5m2 => symmetric(0.25, 57344.0, 6.103_515_625e-5, 0),
-        DType::Float8E5m2fnuz => symmetric(0.25, 57344.0, 3.051_757_812_5e-5, 0),
-        DType::Float8E4m3fn => symmetric(0.125, 448.0, 0.015_625, 0),
-        DType::Float8E4m3fnuz => symmetric(0.125, 240.0, 0.007_812_5, 0),
-        DType::Float8E8m0fnu => Limits {
-            eps: 1.0,
-            min: 5.877_471_754_111_438e-39,
-            max: 1.701_411_834_604_692_3e38,
-            tiny: 5.877_471_754_111_438e-39,
-            digits: 0,
-        },
-        _ => symmetric(f32::EPSILON as f64, f32::MAX as f64, f32::MIN_POSITIVE as f64, 6),
-    }
-}
-
-const fn symmetric(eps: f64, max: f64, tiny: f64, digits: i32) -> Limits {
-    Limits { eps, min: -max, max, tiny, digits }
-}
 
 impl Class for PyFInfo {
     const NAME: &'static CStr = c"corten.finfo";
@@ -59,8 +23,8 @@ impl Class for PyFInfo {
     }
 
     fn describe(builder: TypeBuilder) -> TypeBuilder {
-        fn of(this_: &Obj) -> Limits {
-            limits(this::<PyFInfo>(this_).0)
+        fn of(this_: &Obj) -> FloatLimits {
+            this::<PyFInfo>(this_).0.float_limits()
         }
         builder
             .doc(c"finfo(dtype=None)\n--\n\nThe limits of a floating-point dtype.")
@@ -155,7 +119,7 @@ fn new_iinfo(_class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
 
 fn finfo_repr(this_: &Obj) -> Py<Obj> {
     let dtype = this::<PyFInfo>(this_).0;
-    let l = limits(dtype);
+    let l = dtype.float_limits();
     Obj::str_from(&format!(
         "finfo(resolution={}, min={}, max={}, eps={}, smallest_normal={}, tiny={}, dtype={})",
         general(resolution(l.digits)),

@@ -38,6 +38,9 @@ def _relu_step(gates, hx, w_hh, b_hh, w_hr=None):
 
 
 def _gru_step(gates, hx, w_hh, b_hh, w_hr=None):
+    tensors = (gates, hx, w_hh, b_hh)
+    if _is_fused_step(*tensors):
+        return _C._corten.gru_sequence(gates[None], hx, w_hh, b_hh, False, _records(*tensors))[0][0]
     i_reset, i_update, i_new = gates.chunk(3, -1)
     h_reset, h_update, h_new = F.linear(hx, w_hh, b_hh).chunk(3, -1)
     reset = corten.sigmoid(h_reset + i_reset)
@@ -48,6 +51,10 @@ def _gru_step(gates, hx, w_hh, b_hh, w_hr=None):
 
 def _lstm_step(gates, hx, w_hh, b_hh, w_hr=None):
     h, c = hx
+    if w_hr is None and _is_fused_step(gates, h, c, w_hh, b_hh):
+        tensors = (gates if b_hh is None else gates + b_hh, h, c, w_hh)
+        outputs, c = _C._corten.lstm_sequence(tensors[0][None], *tensors[1:], False, _records(*tensors))[:2]
+        return outputs[0], c
     gates = F.linear(h, w_hh, b_hh) + gates
     i, f, g, o = gates.chunk(4, -1)
     c = corten.sigmoid(f) * c + corten.sigmoid(i) * corten.tanh(g)
@@ -114,15 +121,29 @@ def _run_cell(mode, input, state, weights, backward, batch_sizes):
     return joined, state
 
 
+_SEQUENCE_DTYPES = {
+    "cpu": (corten.float32, corten.float64),
+    "cuda": (corten.float32, corten.float64, corten.float16, corten.bfloat16),
+}
+
+
 def _is_plain(*tensors):
     """Whether one operator can run a whole sequence of these."""
-    dtype = tensors[0].dtype
+    dtype, device = tensors[0].dtype, tensors[0].device.type
     return (
-        dtype in (corten.float32, corten.float64)
+        dtype in _SEQUENCE_DTYPES.get(device, ())
         and all(type(t) in (corten.Tensor, Parameter) for t in tensors)
-        and all(t.dtype == dtype and t.device.type == "cpu" for t in tensors)
+        and all(t.dtype == dtype and t.device.type == device for t in tensors)
         and not _C._batch_levels() and not forward_ad._open
-        and not corten.is_autocast_enabled("cpu")
+        and not corten.is_autocast_enabled(device)
+    )
+
+
+def _is_fused_step(gates, *tensors):
+    """Whether a step is one operator: on GPUs, where every small operator is a launch."""
+    return (
+        gates.device.type == "cuda" and gates.dim() == 2
+        and _is_plain(gates, *(t for t in tensors if t is not None))
     )
 
 

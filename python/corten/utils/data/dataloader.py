@@ -129,7 +129,10 @@ class DataLoader(Generic[_Item]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def _get_iterator(self):
-        return _SingleProcessDataLoaderIter(self) if self.num_workers == 0 else _MultiProcessingDataLoaderIter(self)
+        if self.num_workers == 0:
+            return _SingleProcessDataLoaderIter(self)
+        made = _MultiProcessingDataLoaderIter(self)
+        return pin_memory.PinningIter(made) if made._pin else made
 
     def __iter__(self) -> Iterator[Any]:
         if not (self.persistent_workers and self.num_workers > 0):
@@ -234,6 +237,17 @@ def _check_iterable(dataset, shuffle, sampler, batch_sampler):
             )
 
 
+def _warn_of_pinning(loader):
+    if loader.pin_memory and loader.pin_memory_device:
+        warnings.warn(
+            "pin_memory_device is deprecated, the current accelerator will be used as the device,"
+            f"ignore pin_memory_device='{loader.pin_memory_device}'.", stacklevel=5)
+    if loader.pin_memory and not corten.accelerator.is_available():
+        warnings.warn(
+            "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
+            "used.", stacklevel=5)
+
+
 class _BaseDataLoaderIter:
     """One pass over a loader."""
 
@@ -242,7 +256,8 @@ class _BaseDataLoaderIter:
         # garbage collector, which breaks their queues first.
         self._loader = copy.copy(loader)
         self._loader._iterator = None
-        self._pin = bool(loader.pin_memory) and corten.cuda.is_available()
+        self._pin = bool(loader.pin_memory) and corten.accelerator.is_available()
+        _warn_of_pinning(loader)
         self._begin()
         self._shared_seed = _pipes.draw_seed(loader.dataset, loader.generator)
         # Drawn whether or not there are workers: the global stream must not depend on them.

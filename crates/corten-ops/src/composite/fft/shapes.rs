@@ -25,7 +25,7 @@ pub(super) fn promoted(input: &Tensor, complex: bool) -> Result<Tensor> {
     }
     let real = if found.is_floating_point() { found } else { default_dtype() };
     let supported = matches!(real, DType::Float32 | DType::Float64)
-        || (real == DType::Float16 && input.device().is_meta());
+        || (real == DType::Float16 && (input.device().is_meta() || input.device().is_cuda()));
     ensure!(supported, NotImplemented, "Unsupported dtype {}", real.type_name());
     let dtype = if complex { real.to_complex() } else { real };
     op::to_dtype(input, dtype, false, false, None)

@@ -1,7 +1,7 @@
 //! Dropout that keeps its mask.
 
-use crate::{Tensor, op};
 use corten_core::{DType, Result, Scalar};
+use corten_ops::{Tensor, op};
 
 /// Dropout and the mask of the elements kept.
 ///

@@ -1,0 +1,181 @@
+//! Scaling of losses: gradients in short dtypes stay clear of zero and infinity.
+
+use super::{Optimizer, Value};
+use corten_autograd::{Autograd, no_grad};
+use corten_core::{DType, Result, ensure};
+use corten_ops::{Tensor, op};
+
+/// Settings of [`GradScaler`].
+#[derive(Clone, Copy, Debug)]
+pub struct GradScalerOptions {
+    /// The first scale.
+    pub init_scale: f64,
+    /// Factor of the scale after steps with finite gradients.
+    pub growth_factor: f64,
+    /// Factor of the scale after gradients that were not finite.
+    pub backoff_factor: f64,
+    /// Number of steps with finite gradients before the scale grows.
+    pub growth_interval: i64,
+}
+
+impl Default for GradScalerOptions {
+    fn default() -> Self {
+        Self { init_scale: 65536.0, growth_factor: 2.0, backoff_factor: 0.5, growth_interval: 2000 }
+    }
+}
+
+/// Multiplies losses by a scale that grows while gradients are finite, and shrinks, the step being skipped,
+/// when they are not.
+///
+/// For each iteration: [`scale`](Self::scale) of the loss, its backward pass, [`step`](Self::step),
+/// [`update`](Self::update).
+pub struct GradScaler {
+    options: GradScalerOptions,
+    scale: f64,
+    growth_tracker: i64,
+    stage: Stage,
+    is_finite: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Ready,
+    Unscaled,
+    Stepped,
+}
+
+impl GradScaler {
+    /// A scaler of one optimizer.
+    ///
+    /// # Errors
+    /// `Value` for a growth factor up to 1 or a backoff factor from 1.
+    pub fn new(options: GradScalerOptions) -> Result<Self> {
+        ensure!(options.growth_factor > 1.0, Value, "The growth factor must be > 1.0.");
+        ensure!(options.backoff_factor < 1.0, Value, "The backoff factor must be < 1.0.");
+        let scale = options.init_scale;
+        Ok(Self { options, scale, growth_tracker: 0, stage: Stage::Ready, is_finite: true })
+    }
+
+    /// The loss times the scale.
+    ///
+    /// # Errors
+    /// Those of the product.
+    pub fn scale(&self, loss: &Tensor) -> Result<Tensor> {
+        op::mul_scalar(loss, self.scale.into())
+    }
+
+    /// Divides the gradients by the scale, for clipping; [`step`](Self::step) does it else.
+    ///
+    /// # Errors
+    /// `Runtime` when it was called since the last update; `Value` for gradients in float16.
+    pub fn unscale_(&mut self, optimizer: &dyn Optimizer) -> Result<()> {
+        match self.stage {
+            Stage::Ready => {}
+            Stage::Unscaled => corten_core::bail!(
+                Runtime,
+                "unscale_() has already been called on this optimizer since the last update()."
+            ),
+            Stage::Stepped => {
+                corten_core::bail!(Runtime, "unscale_() is being called after step().")
+            }
+        }
+        let inverse = 1.0 / self.scale;
+        self.is_finite = true;
+        no_grad(|| {
+            for grad in optimizer.parameters().iter().filter_map(Autograd::grad) {
+                let is_half = grad.dtype() == DType::Float16;
+                ensure!(!is_half, Value, "Attempting to unscale FP16 gradients.");
+                let finite = op::item(&op::all(&op::isfinite(&grad)?)?)?;
+                self.is_finite &= finite.to_f64() != 0.0;
+                op::mul__scalar(&grad, inverse.into())?;
+            }
+            Ok(())
+        })?;
+        self.stage = Stage::Unscaled;
+        Ok(())
+    }
+
+    /// The optimizer's step, if the gradients are finite; whether it was made.
+    ///
+    /// # Errors
+    /// `Runtime` when it was called since the last update; those of the step.
+    pub fn step(&mut self, optimizer: &mut dyn Optimizer) -> Result<bool> {
+        ensure!(
+            self.stage != Stage::Stepped,
+            Runtime,
+            "step() has already been called since the last update()."
+        );
+        if self.stage == Stage::Ready {
+            self.unscale_(optimizer)?;
+        }
+        self.stage = Stage::Stepped;
+        if self.is_finite {
+            optimizer.step()?;
+        }
+        Ok(self.is_finite)
+    }
+
+    /// Changes the scale by what the gradients were, and begins the next iteration.
+    pub fn update(&mut self) {
+        if !self.is_finite {
+            self.scale *= self.options.backoff_factor;
+            self.growth_tracker = 0;
+        } else {
+            self.growth_tracker += 1;
+            if self.growth_tracker == self.options.growth_interval {
+                let grown = self.scale * self.options.growth_factor;
+                // The scale is a float32 in PyTorch, which must stay finite.
+                if grown <= f64::from(f32::MAX) {
+                    self.scale = grown;
+                }
+                self.growth_tracker = 0;
+            }
+        }
+        (self.stage, self.is_finite) = (Stage::Ready, true);
+    }
+
+    /// The scale.
+    pub fn get_scale(&self) -> f64 {
+        self.scale
+    }
+
+    /// The state under PyTorch's names.
+    pub fn state_dict(&self) -> Vec<(String, Value)> {
+        let fields = [
+            ("scale", Value::Float(self.scale)),
+            ("growth_factor", Value::Float(self.options.growth_factor)),
+            ("backoff_factor", Value::Float(self.options.backoff_factor)),
+            ("growth_interval", Value::Int(self.options.growth_interval)),
+            ("_growth_tracker", Value::Int(self.growth_tracker)),
+        ];
+        fields.map(|(name, value)| (name.to_owned(), value)).to_vec()
+    }
+
+    /// Takes back what [`state_dict`](Self::state_dict) gave, or PyTorch's.
+    ///
+    /// # Errors
+    /// `Runtime` for an empty state, `Value` for fields that are no numbers.
+    pub fn load_state_dict(&mut self, state: &[(String, Value)]) -> Result<()> {
+        ensure!(
+            !state.is_empty(),
+            Runtime,
+            "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+        );
+        let (mut options, mut scale, mut tracker) = (self.options, self.scale, self.growth_tracker);
+        for (name, value) in state {
+            let Some(number) = value.number() else {
+                corten_core::bail!(Value, "'{name}' of the state of a GradScaler must be a number")
+            };
+            match name.as_str() {
+                "scale" => scale = number,
+                "growth_factor" => options.growth_factor = number,
+                "backoff_factor" => options.backoff_factor = number,
+                "growth_interval" => options.growth_interval = number as i64,
+                "_growth_tracker" => tracker = number as i64,
+                _ => {}
+            }
+        }
+        (self.options, self.scale, self.growth_tracker) = (options, scale, tracker);
+        Ok(())
+    }
+}
