@@ -1,6 +1,6 @@
 //! The digits network on a GPU where there is one, else on the CPU.
 //!
-//! `cargo run --release --example cuda_digits -- [--epochs 4] [--lr 0.004] [--data DIR]`
+//! `cargo run --release --example cuda_digits -- [--epochs 4] [--batches 23] [--lr 0.004] [--data DIR]`
 #![allow(clippy::print_stdout)]
 
 mod common;
@@ -47,7 +47,7 @@ fn main() -> Result<()> {
     for epoch in 1..=option("epochs", 4) {
         let mut total = op::zeros(&[], None, None, Some(device), None)?;
         let mut batches = 0.0;
-        for batch in loader.iter()? {
+        for batch in loader.iter()?.take(option("batches", usize::MAX)) {
             let batch = batch?;
             // With pinned batches these copies run beside the steps before.
             let there = |tensor: &Tensor| -> Result<Tensor> {
