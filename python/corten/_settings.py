@@ -96,8 +96,13 @@ def set_default_tensor_type(t, /):
         name = t.rpartition(".")[2]
         import corten
 
-        t = getattr(corten, name)
+        t = getattr(corten.cuda if ".cuda." in t else corten, name)
     dtype = getattr(t, "dtype", None)
     if dtype is None:
         raise TypeError(f"invalid type object: {t!r}")
+    on_cuda = getattr(t, "is_cuda", False)
+    from corten.utils import _device
+
+    if on_cuda or _device.get_default_device().type == "cuda":
+        _device.set_default_device("cuda" if on_cuda else None)
     _C.set_default_dtype(dtype)

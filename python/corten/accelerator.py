@@ -188,8 +188,54 @@ class device_index:
 
 
 class Graph:
-    """Recorded work of an accelerator, which no device of this build has."""
+    """Recorded work of the accelerator: :class:`corten.cuda.CUDAGraph`, which records what is done in a ``with``
+    block in the current stream.
 
-    def __init__(self, *args, **kwargs):
-        _cuda()
-        raise RuntimeError("Graph is not supported on device type: cuda")
+    Args:
+        keep_graph: Whether the record stays after the capture.
+        pool: The place of another record's tensors, to share.
+        capture_error_mode: Whose calls end the record when they are such that it cannot contain.
+    """
+
+    def __init__(self, keep_graph=False, *, pool=None, capture_error_mode="default"):
+        self._graph = _cuda().CUDAGraph(keep_graph)
+        self.graph_pool, self.capture_error_mode = pool, capture_error_mode
+
+    def capture_begin(self):
+        """Records what the current stream is given from now on, instead of doing it."""
+        mode = "global" if self.capture_error_mode == "default" else self.capture_error_mode
+        self._graph.capture_begin(self.graph_pool, mode)
+
+    def capture_end(self):
+        """Ends the record."""
+        self._graph.capture_end()
+
+    def instantiate(self):
+        """Makes a record that is kept ready to be launched."""
+        self._graph.instantiate()
+
+    def replay(self):
+        """Does the recorded work once more, in the current stream."""
+        self._graph.replay()
+
+    def reset(self):
+        """Gives the record up."""
+        self._graph.reset()
+
+    def pool(self):
+        """The name of the place that the record's tensors are in."""
+        return self._graph.pool()
+
+    def enable_debug_mode(self):
+        """Keeps what :meth:`debug_dump` writes."""
+        self._graph.enable_debug_mode()
+
+    def debug_dump(self, path):
+        """Writes the record to a file in the language of Graphviz."""
+        self._graph.debug_dump(path)
+
+    def __enter__(self):
+        self.capture_begin()
+
+    def __exit__(self, kind, value, traceback):
+        self.capture_end()

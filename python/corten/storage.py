@@ -144,6 +144,9 @@ class UntypedStorage(_C.StorageBase):
         """Moves the bytes to memory that other processes can map."""
         from corten import multiprocessing
 
+        if self.device.type == "cuda":
+            # Other processes can open memory of GPUs as it is.
+            return self
         self._check_sharing("share_memory_")
         return multiprocessing._share_storage(self)
 

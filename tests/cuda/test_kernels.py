@@ -178,7 +178,7 @@ class Indexing(CudaTest):
         x = numbers(4, 3).cuda()
         for access in [lambda: x[torch.tensor([4], device="cuda")], lambda: x.gather(0, torch.full((1, 1), -9, device="cuda")),
                        lambda: F.embedding(torch.tensor([9], device="cuda"), x)]:
-            with self.assertRaisesRegex(RuntimeError, "device-side assert triggered: index out of bounds"):
+            with self.assertRaisesRegex(RuntimeError, "(?s)device-side assert triggered.*index out of bounds"):
                 access().cpu()
             self.same(x, x.cpu())  # and the device goes on
 

@@ -7,7 +7,7 @@ use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::tensor;
 use corten_core::geometry::{ForeignGeometry, ForeignMemory, ForeignStrides, MAX_FOREIGN_DIMS};
 use corten_core::{DType, Device, DeviceType, Dims, LentMemory};
-use corten_ops::Tensor;
+use corten_ops::{Tensor, op};
 use std::ffi::{CStr, c_void};
 
 const LEGACY: &CStr = c"dltensor";
@@ -107,30 +107,24 @@ pub(crate) fn export(object: &Obj, args: Args<'_>) -> Py<Obj> {
     {
         return Err(type_error("stream should be None on cpu."));
     }
-    if let Some(wanted) = bound.get(2) {
-        let own = device_code(tensor.device()).ok_or_else(|| value_of(tensor))?;
-        let items = wanted.items()?;
-        let [kind, _] = items.as_slice() else {
-            return Err(type_error("dl_device must be a pair of numbers"));
-        };
-        if kind.to_i64()? != i64::from(own.device_type) {
-            return Err(buffer_error(format!(
-                "unsupported device for DLPack export: cannot move from {}",
-                tensor.device()
-            )));
-        }
-    }
-    let copied = bound.bool_opt(3)? == Some(true);
-    let shared = if copied {
+    let copy = bound.bool_opt(3)?;
+    let target = match bound.get(2) {
+        Some(wanted) => other_device(tensor, wanted, copy)?,
+        None => None,
+    };
+    let copied = copy == Some(true) || target.is_some();
+    let shared = if let Some(device) = target {
+        op::to_device(tensor, device, tensor.dtype(), false, true, None)?
+    } else if copied {
         crate::functions::op1!("aten::clone", tensor, None::<corten_core::MemoryFormat>)?
     } else {
         tensor.clone()
     };
     #[cfg(feature = "cuda")]
-    if tensor.device().is_cuda() {
+    if shared.device().is_cuda() {
         let none = Obj::none();
         let stream = bound.get(0).unwrap_or(&none);
-        crate::cuda::exchange::hand_over(tensor.device().index, stream)?;
+        crate::cuda::exchange::hand_over(shared.device().index, stream)?;
     }
     let versioned = match bound.get(1) {
         Some(version) => version.items()?.first().is_some_and(|major| {
@@ -139,6 +133,31 @@ pub(crate) fn export(object: &Obj, args: Args<'_>) -> Py<Obj> {
         None => false,
     };
     if versioned { versioned_capsule(&shared, copied) } else { legacy_capsule(&shared) }
+}
+
+/// The device that a consumer wants a copy on, if the tensor is on another one.
+fn other_device(tensor: &Tensor, wanted: &Obj, copy: Option<bool>) -> Py<Option<Device>> {
+    let own = device_code(tensor.device()).ok_or_else(|| value_of(tensor))?;
+    let items = wanted.items()?;
+    let [kind, index] = items.as_slice() else {
+        return Err(type_error("dl_device must be a pair of numbers"));
+    };
+    let (kind, index) = (kind.to_i64()?, index.to_i64()?);
+    if kind == i64::from(own.device_type) && (kind == 1 || index == i64::from(own.device_id)) {
+        return Ok(None);
+    }
+    let target = match kind {
+        1 => Some(Device::CPU),
+        2 => i8::try_from(index).ok().map(Device::cuda),
+        _ => None,
+    };
+    match target {
+        Some(device) if copy != Some(false) => Ok(Some(device)),
+        _ => Err(buffer_error(format!(
+            "unsupported device for DLPack export: cannot move from {}",
+            tensor.device()
+        ))),
+    }
 }
 
 fn check_exportable(tensor: &Tensor) -> Py<()> {

@@ -250,7 +250,10 @@ fn copy_bytes(object: &Obj, args: Args<'_>) -> Py<Obj> {
 
 /// Whether other processes may see the memory.
 pub(crate) fn is_shared(storage: &Storage) -> bool {
-    storage.as_intrusive().is_from_other_process() || storage.is_shared()
+    // Other processes can open memory of GPUs as it is.
+    storage.device().is_cuda()
+        || storage.as_intrusive().is_from_other_process()
+        || storage.is_shared()
 }
 
 /// Makes the type.

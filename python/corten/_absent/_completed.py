@@ -26,8 +26,9 @@ nn.modules.adaptive nn.modules.batchnorm nn.modules.container nn.modules.conv nn
 nn.modules.dropout nn.modules.flatten nn.modules.fold nn.modules.instancenorm nn.modules.lazy
 nn.modules.linear nn.modules.loss nn.modules.module nn.modules.normalization nn.modules.padding
 nn.modules.pixelshuffle nn.modules.pooling nn.modules.rnn nn.modules.sparse nn.modules.transformer
-nn.modules.upsampling nn.modules.utils nn.parallel nn.parallel.data_parallel nn.parallel.distributed
-nn.parameter nn.qat.dynamic nn.quantized nn.quantized.dynamic onnx onnx.errors onnx.symbolic_helper
+nn.modules.upsampling nn.modules.utils nn.parallel nn.parallel._functions
+nn.parallel.data_parallel nn.parallel.distributed nn.parallel.parallel_apply nn.parallel.replicate
+nn.parallel.scatter_gather nn.parameter nn.qat.dynamic nn.quantized nn.quantized.dynamic onnx onnx.errors onnx.symbolic_helper
 optim.adadelta optim.adagrad optim.adam optim.adamax optim.adamw optim.asgd optim.functional
 optim.lbfgs optim.lr_scheduler optim.nadam optim.optimizer optim.radam optim.rmsprop optim.rprop
 optim.sgd optim.sparse_adam optim.swa_utils overrides profiler profiler.itt profiler.profiler

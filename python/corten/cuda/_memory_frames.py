@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 __all__ = []
@@ -23,14 +22,3 @@ def frames():
         frame = frame.f_back
     label = f"{found[0]['filename']}:{found[0]['line']} ({found[0]['name']})" if found else "unknown"
     return label, found
-
-
-def settings():
-    """What the environment says of the allocator."""
-    text = os.environ.get("PYTORCH_ALLOC_CONF", os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""))
-    return {
-        "PYTORCH_CUDA_ALLOC_CONF": text, "max_split_size": -1, "garbage_collection_threshold": 0.0,
-        "expandable_segments": "expandable_segments:True" in text, "pinned_num_register_threads": 1,
-        "release_lock_on_cudamalloc": False, "pinned_use_cuda_host_register": False,
-        "roundup_power2_divisions": {},
-    }

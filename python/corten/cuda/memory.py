@@ -187,15 +187,7 @@ def _snapshot(device=None, augment_with_fx_traces=False):
         found["segments"] = [one for one in found["segments"] if one["device"] == index]
         found["device_traces"] = [
             trace if place == index else [] for place, trace in enumerate(found["device_traces"])]
-    found["allocator_settings"] = _settings()
     return found
-
-
-def _settings():
-    """The settings of the allocator, under the names that the viewer shows."""
-    from corten.cuda import _memory_frames
-
-    return _memory_frames.settings()
 
 
 def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):

@@ -148,6 +148,10 @@ class Event(_streams.Event):
             _lazy_init()
         super().wait(stream)
 
+    def __reduce__(self):
+        # For other processes, to which only events that are meant for them travel.
+        return Event.from_ipc_handle, (self.device, self.ipc_handle())
+
     def ipc_handle(self):
         """A name by which other processes find the event."""
         _lazy_init()

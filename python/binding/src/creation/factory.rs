@@ -10,8 +10,8 @@ use crate::overrides::through_modes;
 use crate::py::errors::{Raised, runtime_error, value_error, warn};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::tensor;
-use corten_core::{DType, Device, Layout, MemoryFormat};
-use corten_ops::Tensor;
+use corten_core::{DType, Device, KeySet, Layout, MemoryFormat, TensorBase};
+use corten_ops::{Tensor, op};
 
 /// The functions of the module.
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
@@ -67,7 +67,25 @@ fn new_tensor(module: &Obj, args: Args<'_>) -> Py<Obj> {
         )?;
     }
     let device = source_device(data, bound.device_opt(2)?);
-    place(tensor_from(data, bound.dtype_opt(1)?)?, device, bound.bool(4)?)
+    let mut made = tensor_from(data, bound.dtype_opt(1)?)?;
+    if bound.bool(3)? {
+        made = pinned(&made, device)?;
+    }
+    place(made, device, bound.bool(4)?)
+}
+
+/// A copy in pinned memory.
+fn pinned(source: &Tensor, device: Option<Device>) -> Py<Tensor> {
+    if device.is_some_and(|device| !device.is_cpu()) {
+        return Err(runtime_error("Only dense CPU tensors can be pinned"));
+    }
+    let (sizes, strides) = (source.sizes(), source.strides());
+    let storage = corten_core::pinned_storage(source.numel() as usize * source.itemsize())?;
+    let keys = KeySet::for_tensor(source.device().device_type, source.layout(), source.dtype());
+    let base = TensorBase::new_with_storage(storage, source.dtype(), keys, &sizes, &strides, 0)?;
+    let made = Tensor::from(base);
+    op::copy_(&made, source, false)?;
+    Ok(made)
 }
 
 /// A copy of a tensor stays where it was.

@@ -6,7 +6,9 @@ use crate::py::errors::runtime_error;
 use crate::py::gil::detach;
 use crate::py::{Args, Obj, Py, ffi, method};
 use crate::tensor;
-use corten::cuda::caching::{BlockInfo, PoolId, SegmentInfo, StreamId, TraceAction, TraceEntry};
+use corten::cuda::caching::{
+    AllocConfig, BlockInfo, PoolId, SegmentInfo, StreamId, TraceAction, TraceEntry,
+};
 use corten::cuda::{self, Stream};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -151,8 +153,27 @@ fn snapshot(_module: &Obj, _args: Args<'_>) -> Py<Obj> {
     dict([
         ("segments", Obj::list(segments)),
         ("device_traces", Obj::list(traces)),
-        ("allocator_settings", Obj::dict()),
+        ("allocator_settings", settings(&cache.config())),
         ("external_annotations", Obj::list([])),
+    ])
+}
+
+/// The settings, under PyTorch's names; no limit of splitting is -1.
+fn settings(config: &AllocConfig) -> Py<Obj> {
+    let divisions = Obj::dict()?;
+    for (power, &steps) in config.roundup_power2_divisions.iter().enumerate() {
+        let interval = Obj::str_from(&(1_u64 << power).to_string())?;
+        divisions.dict_set(&interval, &Obj::uint(steps)?)?;
+    }
+    dict([
+        ("PYTORCH_CUDA_ALLOC_CONF", Obj::str_from(&config.text)),
+        ("max_split_size", Obj::int(config.max_split_size as i64)),
+        ("garbage_collection_threshold", Obj::float(config.garbage_collection_threshold)),
+        ("expandable_segments", Ok(Obj::bool(config.expandable_segments))),
+        ("pinned_num_register_threads", Obj::uint(config.pinned_num_register_threads)),
+        ("release_lock_on_cudamalloc", Ok(Obj::bool(config.release_lock_on_cudamalloc))),
+        ("pinned_use_cuda_host_register", Ok(Obj::bool(config.pinned_use_cuda_host_register))),
+        ("roundup_power2_divisions", Ok(divisions)),
     ])
 }
 
