@@ -28,3 +28,4 @@ pub mod softmax;
 pub mod sort;
 pub mod special;
 pub mod unfold;
+pub mod vision;
