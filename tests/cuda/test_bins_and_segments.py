@@ -1,8 +1,11 @@
 """Histograms, segments, unique slices, margins and hashes, against the CPU's results."""
 
+import sys
 import unittest
+from pathlib import Path
 
-from cuda_under_test import CudaTest, torch, usable
+sys.path.insert(0, str(Path(__file__).parent))
+from cuda_under_test import CudaTest, torch, usable  # noqa: E402
 
 F = torch.nn.functional
 

@@ -1,8 +1,11 @@
 """Operators of lists, whose launches are made one, against the CPU's results."""
 
+import sys
 import unittest
+from pathlib import Path
 
-from cuda_under_test import CudaTest, to_cuda, torch, usable
+sys.path.insert(0, str(Path(__file__).parent))
+from cuda_under_test import CudaTest, to_cuda, torch, usable  # noqa: E402
 
 
 def tensors(count=40):

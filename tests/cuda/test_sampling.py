@@ -1,9 +1,12 @@
 """Samplers whose parameters are tensors: moments of their numbers, and slopes against the CPU's."""
 
 import math
+import sys
 import unittest
+from pathlib import Path
 
-from cuda_under_test import CudaTest, torch, usable
+sys.path.insert(0, str(Path(__file__).parent))
+from cuda_under_test import CudaTest, torch, usable  # noqa: E402
 
 COUNT = 8000
 

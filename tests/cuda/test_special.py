@@ -1,9 +1,12 @@
 """Special functions against the CPU's, also at the borders of their domains."""
 
 import math
+import sys
 import unittest
+from pathlib import Path
 
-from cuda_under_test import CudaTest, torch, usable
+sys.path.insert(0, str(Path(__file__).parent))
+from cuda_under_test import CudaTest, torch, usable  # noqa: E402
 
 special = torch.special
 BORDERS = [0.0, -0.0, 1, -1, 2, -2, 0.5, 1e-8, 1e3, -1e3, 1e10, math.inf, -math.inf, math.nan, 8, 20, 109, 111, -9.1]

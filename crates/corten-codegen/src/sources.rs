@@ -68,9 +68,29 @@ pub(crate) fn functions(root: &Path) -> Result<Functions, Vec<Mistake>> {
 /// defines, runs on CUDA.
 pub(crate) fn cuda_parts(root: &Path) -> Result<CudaParts, Vec<Mistake>> {
     let mut kernels = std::collections::BTreeSet::new();
-    let files = std::fs::read_dir(root.join(CUDA_KERNELS)).into_iter().flatten().flatten();
-    for path in files.map(|entry| entry.path()) {
-        let family = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    add_kernels(&root.join(CUDA_KERNELS), "", &mut kernels)?;
+    let mut primitives = CudaVocabulary::default();
+    for name in PRIMITIVES {
+        let path = root.join(CUDA_TEXT).join(format!("{name}.cuh"));
+        primitives.add(name, &std::fs::read_to_string(path).unwrap_or_default());
+    }
+    Ok(CudaParts { primitives, kernels, tables: tables(root)? })
+}
+
+/// Adds the public functions of a folder's files as `family::name`; a folder in it is a family of families.
+fn add_kernels(
+    folder: &Path,
+    above: &str,
+    kernels: &mut std::collections::BTreeSet<String>,
+) -> Result<(), Vec<Mistake>> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let family = format!("{above}{stem}");
+        if path.is_dir() {
+            add_kernels(&path, &format!("{family}::"), kernels)?;
+            continue;
+        }
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let file = syn::parse_file(&text)
             .map_err(|error| vec![trouble(CUDA_KERNELS, format!("{family}: {error}"))])?;
@@ -88,12 +108,7 @@ pub(crate) fn cuda_parts(root: &Path) -> Result<CudaParts, Vec<Mistake>> {
             }
         }
     }
-    let mut primitives = CudaVocabulary::default();
-    for name in PRIMITIVES {
-        let path = root.join(CUDA_TEXT).join(format!("{name}.cuh"));
-        primitives.add(name, &std::fs::read_to_string(path).unwrap_or_default());
-    }
-    Ok(CudaParts { primitives, kernels, tables: tables(root)? })
+    Ok(())
 }
 
 /// The constant arrays of numbers in the sources of special functions, as C++.

@@ -118,6 +118,12 @@ pub(crate) const SLOPES: &str = include_str!("../kernels/slopes.cuh");
 /// Bits of floating-point numbers.
 pub(crate) const FLOAT_BITS: &str = include_str!("../kernels/float_bits.cuh");
 
+/// Overlapping boxes.
+pub(crate) const BOXES: &str = include_str!("../kernels/boxes.cuh");
+
+/// Regions of images.
+pub(crate) const REGIONS: &str = include_str!("../kernels/regions.cuh");
+
 /// Hashes of contents.
 pub(crate) const HASH: &str = include_str!("../kernels/hash.cuh");
 

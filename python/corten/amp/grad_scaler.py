@@ -24,6 +24,15 @@ def _fresh():
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
+def _any_not_finite(grads):
+    """Whether an element of tensors of one device and dtype is infinite or NaN, as a tensor of rank 0."""
+    filled = [grad for grad in grads if grad.numel()]
+    if filled and filled[0].is_cuda and not filled[0].is_complex():
+        # The largest magnitudes: two launches for all tensors.
+        return ~corten.isfinite(corten.stack(corten._foreach_norm(filled, float("inf")))).all()
+    return ~corten.stack([corten.isfinite(grad).all() for grad in grads]).all()
+
+
 class GradScaler:
     """Multiplies losses by a scale that grows while gradients are finite and shrinks, the step
     being skipped, when they are not.
@@ -89,7 +98,7 @@ class GradScaler:
 
     def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
         """Divides gradients in place; whether one is not finite, by device."""
-        found = {}
+        lists = {}
         for group in optimizer.param_groups:
             for param in group["params"]:
                 if not isinstance(param, corten.Tensor):
@@ -103,10 +112,12 @@ class GradScaler:
                     if grad.dtype is corten.float16:
                         param.grad = grad = grad.coalesce()
                     grad = grad._values()
-                device = grad.device
-                bad = ~corten.isfinite(grad).all()
-                found[device] = (bad | found[device].bool()).float() if device in found else bad.float()
-                grad.mul_(inv_scale.to(device))
+                lists.setdefault((grad.device, grad.dtype), []).append(grad)
+        found = {}
+        for (device, _), grads in lists.items():
+            bad = _any_not_finite(grads)
+            found[device] = (bad | found[device].bool()).float() if device in found else bad.float()
+            corten._foreach_mul_(grads, inv_scale.to(device))
         return found
 
     def unscale_(self, optimizer):

@@ -37,3 +37,4 @@ pub mod sort;
 pub mod special;
 pub mod unfold;
 pub mod upsample;
+pub mod vision;

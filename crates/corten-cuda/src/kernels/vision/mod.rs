@@ -1,0 +1,9 @@
+//! Operators of torchvision.
+
+pub mod boxes;
+pub mod ps_roi_align;
+pub mod ps_roi_pool;
+mod regions;
+pub mod roi_align;
+pub mod roi_pool;
+pub mod rotated;
