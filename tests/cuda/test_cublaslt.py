@@ -91,6 +91,10 @@ class Products:
                 self.check(lambda a, b: torch.addmm(b[0, 0], a, b), a, b, name=f"addmm {m} {n} {k} {dtype}")
         unaligned = numbers(5 * 65 + 1)[1:].view(5, 65)
         self.check(torch.mv, unaligned[:, 1:], numbers(64, seed=1))
+        for dtype in [torch.float32, torch.float16, torch.complex64]:
+            wide = numbers(3, 2120 * 8, dtype=dtype) / 2
+            self.check(torch.mm, numbers(1, 3, dtype=dtype), wide, name=f"wide loads of columns {dtype}")
+            self.check(torch.mm, numbers(1, 3, dtype=dtype), wide[:, 4:-3], name=f"narrow loads of columns {dtype}")
         self.check(torch.bmm, numbers(3, 1, 50), numbers(3, 50, 4, seed=1))
         self.check(torch.bmm, numbers(3, 4, 50), numbers(3, 50, 1, seed=1).expand(3, 50, 1))
 
