@@ -91,6 +91,10 @@ class Products:
                 self.check(lambda a, b: torch.addmm(b[0, 0], a, b), a, b, name=f"addmm {m} {n} {k} {dtype}")
         unaligned = numbers(5 * 65 + 1)[1:].view(5, 65)
         self.check(torch.mv, unaligned[:, 1:], numbers(64, seed=1))
+        for dtype in [torch.float32, torch.float16, torch.complex64]:
+            wide = numbers(3, 2120 * 8, dtype=dtype) / 2
+            self.check(torch.mm, numbers(1, 3, dtype=dtype), wide, name=f"wide loads of columns {dtype}")
+            self.check(torch.mm, numbers(1, 3, dtype=dtype), wide[:, 4:-3], name=f"narrow loads of columns {dtype}")
         self.check(torch.bmm, numbers(3, 1, 50), numbers(3, 50, 4, seed=1))
         self.check(torch.bmm, numbers(3, 4, 50), numbers(3, 50, 1, seed=1).expand(3, 50, 1))
 
@@ -252,6 +256,71 @@ class Counts(CudaTest):
         self.assertEqual(counter.launches(lambda: torch.bmm(batch.transpose(0, 1), batch.permute(1, 2, 0)))[0], 1)
         self.assertEqual(counter.launches(lambda: torch.addmm(b[:5], a[:, :5], a[:5], beta=2))[0], 1)
         self.assertEqual(counter.launches(lambda: b[:5].addmm_(a[:, :5], a[:5]))[0], 1)
+
+
+@usable
+@unittest.skipIf(ON_GPU, "NVIDIA's library says less")
+class Emulator(unittest.TestCase):
+    """The emulated library refuses what would be wrong on a GPU."""
+
+    def setUp(self):
+        torch.cuda.init()
+        torch._C._cuda_checkCublasLt()
+        self.library = Counter().products
+        self.tensors = [torch.zeros(64, device="cuda") for _ in range(3)]
+        self.handle = self.made(self.library.cublasLtCreate)
+
+    def made(self, create, *arguments):
+        out = ctypes.c_void_p()
+        self.assertEqual(create(ctypes.byref(out), *arguments), 0)
+        return out
+
+    def layout(self, rows, columns, leading):
+        return self.made(self.library.cublasLtMatrixLayoutCreate, 0, *map(ctypes.c_int64, (rows, columns, leading)))
+
+    def status(self, shapes=((4, 4, 4),) * 3, addresses=None, epilogue=1, bias=0, alignment=256, spoil=None):
+        """Of a search and of the product after it; addresses of a, b and the result."""
+        library, size = self.library, ctypes.c_size_t
+        addresses = addresses or [tensor.data_ptr() for tensor in self.tensors]
+        description = self.made(library.cublasLtMatmulDescCreate, 68, 0)
+        for attribute, value in [(7, ctypes.c_uint32(epilogue)), (8, ctypes.c_uint64(bias))]:
+            library.cublasLtMatmulDescSetAttribute(description, attribute, ctypes.byref(value), size(ctypes.sizeof(value)))
+        a, b, d = (self.layout(*shape) for shape in shapes)
+        wish = self.made(library.cublasLtMatmulPreferenceCreate)
+        for attribute in range(5, 9):
+            library.cublasLtMatmulPreferenceSetAttribute(wish, attribute, ctypes.byref(ctypes.c_uint32(alignment)), size(4))
+        result, count = (ctypes.c_uint64 * 12)(), ctypes.c_int()
+        found = library.cublasLtMatmulAlgoGetHeuristic(self.handle, description, a, b, d, d, wish, 1, result, ctypes.byref(count))
+        if found:
+            return "search", found
+        if spoil is not None:
+            result[0] = spoil
+        one, zero = ctypes.c_float(1), ctypes.c_float(0)
+        a_at, b_at, d_at = map(ctypes.c_void_p, addresses)
+        status = library.cublasLtMatmul(self.handle, description, ctypes.byref(one), a_at, a, b_at, b, ctypes.byref(zero),
+                                        d_at, d, d_at, d, result, None, size(0), None)
+        torch.cuda.synchronize()
+        return "product", status
+
+    def test_what_is_wrong(self):
+        a, b, d = (tensor.data_ptr() for tensor in self.tensors)
+        self.assertEqual(self.status(), ("product", 0))
+        self.assertEqual(self.status(shapes=((4, 4, 3), (4, 4, 4), (4, 4, 4))), ("search", 7), "leading dimension")
+        self.assertEqual(self.status(shapes=((4, 3, 4), (4, 4, 4), (4, 4, 4))), ("search", 7), "depths differ")
+        self.assertEqual(self.status(epilogue=4), ("search", 7), "a bias without an address")
+        self.assertEqual(self.status(addresses=[a + 4, b, d]), ("product", 7), "alignment that was promised")
+        self.assertEqual(self.status(addresses=[a + 4, b, d], alignment=4), ("product", 0))
+        self.assertEqual(self.status(addresses=[a, b, a + 32], alignment=4), ("product", 7), "the result overlaps a factor")
+        self.assertEqual(self.status(addresses=[4096, b, d]), ("product", 7), "memory of nobody")
+        self.assertEqual(self.status(spoil=0), ("product", 7), "an algorithm that no search has found")
+        segment = 2 << 20
+        big = ((4, 4, segment), (4, 4, 4), (4, 4, 4))
+        self.assertEqual(self.status(shapes=big), ("product", 7), "columns beyond the memory")
+
+    def test_a_destroyed_object_is_noticed(self):
+        layout = self.layout(4, 4, 4)
+        self.assertEqual(self.library.cublasLtMatrixLayoutDestroy(layout), 0)
+        self.assertEqual(self.library.cublasLtMatrixLayoutDestroy(layout), 7)
 
 
 @usable

@@ -172,34 +172,50 @@ __global__ void gemv_rows(
     }
 }
 
-/// A matrix times a vector where rows are neighbours in memory: 32 rows of a block, each by 8 threads that
-/// share its sum.
-template <class Out, class A, class B, class V, u32 ACTIVATION>
+/// A matrix times a vector where rows are neighbours in memory: WIDTH rows of a thread in one load, 32 * WIDTH rows
+/// of a block, each by 8 threads that share its sum.
+template <class Out, class A, class B, class V, u32 ACTIVATION, u32 WIDTH>
 __global__ void gemv_columns(
     GemmShape g, const A* a, const B* b, const Out* base, Out* c, V* partial, Numbers numbers) {
-    __shared__ V sums[GEMV_ROWS][33];
+    __shared__ V sums[GEMV_ROWS][32 * WIDTH];
     Values<V> factors(numbers);
-    u32 lane = threadIdx.x % 32, line = threadIdx.x / 32, row = blockIdx.x * 32 + lane;
+    u32 lane = threadIdx.x % 32, line = threadIdx.x / 32, row = (blockIdx.x * 32 + lane) * WIDTH;
     u32 first = blockIdx.z * g.chunk, last = first + g.chunk < g.k ? first + g.chunk : g.k;
     for (u32 batch = blockIdx.y; batch < g.batches; batch += gridDim.y) {
-        V sum = lit<V>(0.0);
-        if (row < g.m) {
-            const A* from = a + batch * g.a[0] + row * g.a[1];
-            const B* with = b + batch * g.b[0];
+        const A* from = a + batch * g.a[0] + row;
+        const B* with = b + batch * g.b[0];
+        V sum[WIDTH];
+        #pragma unroll
+        for (int w = 0; w < WIDTH; w++) sum[w] = lit<V>(0.0);
+        if (row + WIDTH <= g.m) {
             #pragma unroll 4
             for (u32 step = first + line; step < last; step += GEMV_ROWS) {
-                sum = mul_add(to<V>(widen(from[step * g.a[2]])), to<V>(widen(with[step * g.b[1]])), sum);
+                Pack<A, WIDTH> x = *reinterpret_cast<const Pack<A, WIDTH>*>(from + step * g.a[2]);
+                V y = to<V>(widen(with[step * g.b[1]]));
+                #pragma unroll
+                for (int w = 0; w < WIDTH; w++) sum[w] = mul_add(to<V>(widen(x.v[w])), y, sum[w]);
+            }
+        } else {
+            for (u32 step = first + line; step < last; step += GEMV_ROWS) {
+                V y = to<V>(widen(with[step * g.b[1]]));
+                #pragma unroll
+                for (int w = 0; w < WIDTH; w++) {
+                    if (row + w < g.m) sum[w] = mul_add(to<V>(widen(from[step * g.a[2] + w])), y, sum[w]);
+                }
             }
         }
-        sums[line][lane] = sum;
+        #pragma unroll
+        for (int w = 0; w < WIDTH; w++) sums[line][w * 32 + lane] = sum[w];
         __syncthreads();
-        if (line == 0 && row < g.m) {
-            V total = sums[0][lane];
-            for (int i = 1; i < GEMV_ROWS; i++) total = total + sums[i][lane];
+        // The place w * 32 + lane of a line is row lane * WIDTH + w.
+        u32 place = threadIdx.x, at = blockIdx.x * 32 * WIDTH + place % 32 * WIDTH + place / 32;
+        if (place < 32 * WIDTH && at < g.m) {
+            V total = sums[0][place];
+            for (int i = 1; i < GEMV_ROWS; i++) total = total + sums[i][place];
             if (g.parts > 1) {
-                partial[((u64)blockIdx.z * g.batches + batch) * g.m + row] = total;
+                partial[((u64)blockIdx.z * g.batches + batch) * g.m + at] = total;
             } else {
-                gemm_store<ACTIVATION>(g, total, base, c, factors.at[0], factors.at[1], batch, row, 0);
+                gemm_store<ACTIVATION>(g, total, base, c, factors.at[0], factors.at[1], batch, at, 0);
             }
         }
         __syncthreads();

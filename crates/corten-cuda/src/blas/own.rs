@@ -34,8 +34,8 @@ enum Algorithm {
     Tiles,
     /// A matrix times a vector along the rows, with so many elements in a load.
     Rows(u32),
-    /// A matrix times a vector whose rows are neighbours.
-    Columns,
+    /// A matrix times a vector whose rows are neighbours, with so many of them in a load.
+    Columns(u32),
 }
 
 impl Algorithm {
@@ -44,13 +44,14 @@ impl Algorithm {
         match self {
             Self::Tiles => m.div_ceil(64) * n.div_ceil(64),
             Self::Rows(_) => m.div_ceil(8),
-            Self::Columns => m.div_ceil(32),
+            Self::Columns(width) => m.div_ceil(32 * u64::from(width)),
         }
     }
 }
 
-/// Blocks that keep a large GPU busy.
-const MANY_BLOCKS: u64 = 264;
+/// Blocks that keep a large GPU busy: with tiles, and with loads that wait for memory.
+const MANY_TILES: u64 = 264;
+const MANY_ROWS: u64 = 1056;
 /// Steps of a sum that are worth a part of their own.
 const LEAST_STEPS: u64 = 512;
 
@@ -104,19 +105,35 @@ struct Launch<'a> {
 
 impl Launch<'_> {
     fn algorithm(&self) -> Algorithm {
-        let GemmShape { sizes: [batches, _, n, k], strides: [[batch, down, right], b, ..], .. } =
+        let GemmShape { sizes: [batches, m, n, k], strides: [[batch, down, right], b, ..], .. } =
             self.shape;
         if n != 1 {
             return Algorithm::Tiles;
         }
-        if right != 1 && k != 1 {
-            // Strides along the sum as well as along the rows: nothing is gained by a special kernel.
-            return if down == 1 { Algorithm::Columns } else { Algorithm::Tiles };
-        }
+        let widest = (16 / self.first.1.itemsize()).clamp(1, 8) as i64;
         let (first, second) = (self.first, self.second);
         let aligned = |(address, dtype): (*mut u8, DType), width: i64| {
             address.addr().is_multiple_of(width as usize * dtype.itemsize())
         };
+        let halved = |fits: &dyn Fn(i64) -> bool| {
+            let mut width = widest;
+            while width > 1 && !fits(width) {
+                width /= 2;
+            }
+            width as u32
+        };
+        if right != 1 && k != 1 {
+            // Strides along the sum as well as along the rows: nothing is gained by a special kernel.
+            if down != 1 {
+                return Algorithm::Tiles;
+            }
+            return Algorithm::Columns(halved(&|width| {
+                let batch_fits = batches == 1 || batch % width == 0;
+                // Narrow results have too few blocks as it is.
+                let enough = m >= 32 * 66 * width as u32 || width == 1;
+                enough && right % width == 0 && batch_fits && aligned(first, width)
+            }));
+        }
         let fits = |width: i64| {
             let batch_fits = batches == 1 || batch % width == 0 && b[0] % width == 0;
             let alike = first.1.itemsize() == second.1.itemsize() && b[1] == 1;
@@ -126,11 +143,7 @@ impl Launch<'_> {
                 && aligned(first, width)
                 && aligned(second, width)
         };
-        let mut width = (16 / first.1.itemsize()).clamp(1, 8) as i64;
-        while width > 1 && !fits(width) {
-            width /= 2;
-        }
-        Algorithm::Rows(width as u32)
+        Algorithm::Rows(halved(&fits))
     }
 
     fn run(&self) -> Result<()> {
@@ -138,7 +151,8 @@ impl Launch<'_> {
         let mut shape = self.shape;
         let [batches, m, n, k] = shape.sizes.map(u64::from);
         let blocks = algorithm.blocks(m, n);
-        let wanted = (MANY_BLOCKS / (blocks * batches).max(1)).min(k / LEAST_STEPS).clamp(1, 256);
+        let many = if algorithm == Algorithm::Tiles { MANY_TILES } else { MANY_ROWS };
+        let wanted = (many / (blocks * batches).max(1)).min(k / LEAST_STEPS).clamp(1, 256);
         // Parts begin where loads of several elements may.
         let chunk = k.div_ceil(wanted).next_multiple_of(16).max(16);
         let parts = k.div_ceil(chunk).max(1);
@@ -194,15 +208,14 @@ impl Launch<'_> {
         // SAFETY: the parameters are those of each of the kernels; the strides stay within the tensors, which
         // are held, and loads of several elements are aligned.
         unsafe {
-            match algorithm {
-                Algorithm::Tiles => GEMM.launch(&types, launched, stream, parameters),
-                Algorithm::Columns => GEMV_COLUMNS.launch(&types, launched, stream, parameters),
-                Algorithm::Rows(width) => {
-                    let [out, first, second, value, activation] = types;
-                    let types = [out, first, second, value, activation, Argument::Number(width)];
-                    GEMV_ROWS.launch(&types, launched, stream, parameters)
-                }
-            }
+            let (template, width) = match algorithm {
+                Algorithm::Tiles => return GEMM.launch(&types, launched, stream, parameters),
+                Algorithm::Columns(width) => (&GEMV_COLUMNS, width),
+                Algorithm::Rows(width) => (&GEMV_ROWS, width),
+            };
+            let [out, first, second, value, activation] = types;
+            let types = [out, first, second, value, activation, Argument::Number(width)];
+            template.launch(&types, launched, stream, parameters)
         }
     }
 
