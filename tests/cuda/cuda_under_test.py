@@ -21,6 +21,9 @@ if AVAILABLE and not ON_GPU:
 
 import corten as torch  # noqa: E402
 
+# Results are compared with those of the CPU: convolutions must not round to TensorFloat-32, as they do by default.
+torch.backends.cudnn.allow_tf32 = False
+
 usable = unittest.skipUnless(AVAILABLE or ON_GPU, MISSING)
 
 

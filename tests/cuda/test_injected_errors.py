@@ -45,9 +45,9 @@ class InjectedErrors(unittest.TestCase):
 
     def test_launches_fail(self):
         self.raises("torch.ones(5, device='cuda') + 1; torch.cuda.synchronize()", "CUDA error: unspecified launch failure",
-                    "CUDA_LAUNCH_BLOCKING=1", CUSIM_FAIL="cuLaunchKernel:2:719")
+                    "CUDA_LAUNCH_BLOCKING=1", kind="AcceleratorError", CUSIM_FAIL="cuLaunchKernel:2:719")
         self.raises("torch.ones(5).cuda()", "CUDA error: an illegal memory access was encountered",
-                    CUSIM_FAIL="cuMemcpyHtoDAsync_v2:1:700")
+                    kind="AcceleratorError", CUSIM_FAIL="cuMemcpyHtoDAsync_v2:1:700")
 
     def test_an_error_stays(self):
         """An error that is no call's own comes back from every call until the process ends, which it does in order."""
@@ -63,9 +63,9 @@ print(torch.ones(3).sum().item())
 
     def test_synchronisation_reports(self):
         self.raises("x = torch.ones(5, device='cuda'); torch.cuda.synchronize()", "CUDA error: an illegal memory access",
-                    CUSIM_FAIL="cuCtxSynchronize:1:700")
+                    kind="AcceleratorError", CUSIM_FAIL="cuCtxSynchronize:1:700")
         self.raises("torch.cuda.current_stream().synchronize()", "CUDA error: unspecified launch failure",
-                    CUSIM_FAIL="cuStreamSynchronize:1:719")
+                    kind="AcceleratorError", CUSIM_FAIL="cuStreamSynchronize:1:719")
 
     def test_no_driver(self):
         with tempfile.TemporaryDirectory() as empty:
