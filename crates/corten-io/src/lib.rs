@@ -1,9 +1,12 @@
 //! Reading and writing tensors in files: the one home of each format.
 //!
-//! [`torch`] has PyTorch's own files, [`safetensors`] the format of that name; [`pickle`] reads pickles without
-//! running them. What files hold beside tensors is a [`Value`].
+//! [`torch`] has PyTorch's own files, [`safetensors`] the format of that name, [`npy`] NumPy's, [`gguf`] GGML's;
+//! [`pickle`] reads pickles without running them. What files hold beside tensors is a [`Value`].
 
 pub mod atomic;
+mod bytes;
+pub mod gguf;
+pub mod npy;
 pub mod pickle;
 pub mod safetensors;
 pub mod torch;

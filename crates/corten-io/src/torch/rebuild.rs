@@ -2,6 +2,7 @@
 
 use super::load::{LoadOptions, UnknownClasses};
 use super::storage_dtype;
+use crate::bytes::{only_truths, swap};
 use crate::pickle::{Arena, Host, Node, NodeId};
 use crate::value::Value;
 use corten_core::{DType, Device, DeviceType, Layout, Result, Storage, bail, ensure, err};
@@ -68,27 +69,6 @@ impl<'r> Storages<'r> {
         }
         Ok(storage)
     }
-}
-
-/// Turns elements of the other byte order round.
-pub(super) fn swap(storage: &Storage, dtype: DType) -> Result<()> {
-    let width = if dtype.is_complex() { dtype.itemsize() / 2 } else { dtype.itemsize() };
-    if width > 1 {
-        let mut bytes = storage.read_bytes()?;
-        bytes.chunks_exact_mut(width).for_each(<[u8]>::reverse);
-        storage.write_bytes(0, &bytes)?;
-    }
-    Ok(())
-}
-
-/// Bytes of truth values are 0 or 1, whatever a file holds.
-pub(super) fn only_truths(storage: &Storage) -> Result<()> {
-    let mut bytes = storage.read_bytes()?;
-    if bytes.iter().any(|&byte| byte > 1) {
-        bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
-        storage.write_bytes(0, &bytes)?;
-    }
-    Ok(())
 }
 
 /// The host of pickles with tensors.

@@ -1,7 +1,8 @@
 //! The stream of PyTorch before 1.6: pickles, and the data of storages behind them.
 
 use super::load::LoadOptions;
-use super::rebuild::{Found, Storages, TensorHost, only_truths, swap};
+use super::rebuild::{Found, Storages, TensorHost};
+use crate::bytes::{only_truths, swap};
 use crate::pickle::Machine;
 use crate::value::Value;
 use corten_core::{DType, Device, Result, Storage, bail, ensure, err, try_vec};

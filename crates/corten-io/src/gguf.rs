@@ -1,0 +1,463 @@
+//! GGUF, the format of GGML's language models: metadata, a table of tensors, data.
+//!
+//! Tensors of plain dtypes are tensors; those of quantised types are their bytes, with the name of the type. The
+//! format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>, versions 2 and 3, little-endian.
+//!
+//! ```
+//! use corten::io::{Value, gguf};
+//! use corten::prelude::*;
+//!
+//! # fn main() -> Result<()> {
+//! let path = std::env::temp_dir().join(format!("corten-doc-{}.gguf", std::process::id()));
+//! let metadata = [("general.architecture".to_owned(), Value::Text("llama".to_owned()))];
+//! gguf::save(&path, &metadata, &[("token_embd.weight".to_owned(), tensor![[1., 2.]]?)])?;
+//! let file = gguf::Opened::new(&path)?;
+//! assert_eq!(file.tensor("token_embd.weight")?.sizes().to_vec(), [1, 2]);
+//! # std::fs::remove_file(path).ok();
+//! # Ok(())
+//! # }
+//! ```
+
+use crate::atomic::{self, io_error};
+use crate::value::Value;
+use corten_core::mapped::Sharing;
+use corten_core::{DType, LentMemory, Result, Storage, bail, ensure, err};
+use corten_ops::Tensor;
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::path::Path;
+
+const MAGIC: [u8; 4] = *b"GGUF";
+const VERSION: u32 = 3;
+const ALIGNMENT: u64 = 32;
+/// How deep lists of metadata are nested at most.
+const DEEPEST: usize = 4;
+/// The most entries of metadata, and the most tensors: both are far beyond any model.
+const MOST_ENTRIES: u64 = 1 << 20;
+/// The most bytes of metadata and table.
+const LARGEST_HEAD: u64 = 1 << 26;
+
+/// An element type of GGML: its number, its name, the elements of a block and the bytes of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElementType {
+    /// The number in files.
+    pub number: u32,
+    /// The name.
+    pub name: &'static str,
+    /// Elements per block.
+    pub block: u64,
+    /// Bytes per block.
+    pub nbytes: u64,
+    /// The dtype, of plain types.
+    pub dtype: Option<DType>,
+}
+
+const fn plain(number: u32, name: &'static str, nbytes: u64, dtype: DType) -> ElementType {
+    ElementType { number, name, block: 1, nbytes, dtype: Some(dtype) }
+}
+
+const fn quantised(number: u32, name: &'static str, block: u64, nbytes: u64) -> ElementType {
+    ElementType { number, name, block, nbytes, dtype: None }
+}
+
+/// The element types.
+pub const ELEMENT_TYPES: &[ElementType] = &[
+    plain(0, "F32", 4, DType::Float32),
+    plain(1, "F16", 2, DType::Float16),
+    quantised(2, "Q4_0", 32, 18),
+    quantised(3, "Q4_1", 32, 20),
+    quantised(6, "Q5_0", 32, 22),
+    quantised(7, "Q5_1", 32, 24),
+    quantised(8, "Q8_0", 32, 34),
+    quantised(9, "Q8_1", 32, 36),
+    quantised(10, "Q2_K", 256, 84),
+    quantised(11, "Q3_K", 256, 110),
+    quantised(12, "Q4_K", 256, 144),
+    quantised(13, "Q5_K", 256, 176),
+    quantised(14, "Q6_K", 256, 210),
+    quantised(15, "Q8_K", 256, 292),
+    quantised(16, "IQ2_XXS", 256, 66),
+    quantised(17, "IQ2_XS", 256, 74),
+    quantised(18, "IQ3_XXS", 256, 98),
+    quantised(19, "IQ1_S", 256, 50),
+    quantised(20, "IQ4_NL", 32, 18),
+    quantised(21, "IQ3_S", 256, 110),
+    quantised(22, "IQ2_S", 256, 82),
+    quantised(23, "IQ4_XS", 256, 136),
+    plain(24, "I8", 1, DType::Int8),
+    plain(25, "I16", 2, DType::Int16),
+    plain(26, "I32", 4, DType::Int32),
+    plain(27, "I64", 8, DType::Int64),
+    plain(28, "F64", 8, DType::Float64),
+    quantised(29, "IQ1_M", 256, 56),
+    plain(30, "BF16", 2, DType::BFloat16),
+    quantised(34, "TQ1_0", 256, 54),
+    quantised(35, "TQ2_0", 256, 66),
+    quantised(39, "MXFP4", 32, 17),
+];
+
+/// What the table says of a tensor.
+#[derive(Clone, Debug)]
+pub struct TensorInfo {
+    /// The name.
+    pub name: String,
+    /// The shape, slowest dimension first, as of a tensor.
+    pub shape: Vec<i64>,
+    /// The element type.
+    pub element_type: ElementType,
+    start: usize,
+    nbytes: usize,
+}
+
+impl TensorInfo {
+    /// Bytes of the data.
+    pub fn nbytes(&self) -> usize {
+        self.nbytes
+    }
+}
+
+/// A mapped file: data are read when they are used, and writing to tensors does not change the file.
+pub struct Opened {
+    memory: LentMemory,
+    metadata: Vec<(String, Value)>,
+    tensors: Vec<TensorInfo>,
+}
+
+impl Opened {
+    /// Maps a file and reads its metadata and its table of tensors.
+    ///
+    /// # Errors
+    /// `Runtime` where the file cannot be mapped, is damaged, or is of another version.
+    pub fn new(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let file = File::open(path).map_err(|error| io_error(path, &error))?;
+        let size = file.metadata().map_err(|error| io_error(path, &error))?.len();
+        let mut head = Head { file: BufReader::new(file), at: 0, size: size.min(LARGEST_HEAD) };
+        let (metadata, tensors) = head.read(size)?;
+        let memory = Storage::from_file(path, Sharing::Private, 0)?.lend()?;
+        Ok(Self { memory, metadata, tensors })
+    }
+
+    /// The metadata in the order of the file.
+    pub fn metadata(&self) -> &[(String, Value)] {
+        &self.metadata
+    }
+
+    /// The metadata of a name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.metadata.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    /// The table of tensors in the order of the file.
+    pub fn tensors(&self) -> &[TensorInfo] {
+        &self.tensors
+    }
+
+    /// What the table says of a tensor.
+    ///
+    /// # Errors
+    /// `Index` for an unknown name.
+    pub fn info(&self, name: &str) -> Result<&TensorInfo> {
+        let found = self.tensors.iter().find(|info| info.name == name);
+        found.ok_or_else(|| err!(Index, "the file has no tensor {name:?}"))
+    }
+
+    /// A tensor over the mapped data: of a plain type as it is, of a quantised one its bytes, in rows of the
+    /// last dimension.
+    ///
+    /// # Errors
+    /// `Index` for an unknown name.
+    pub fn tensor(&self, name: &str) -> Result<Tensor> {
+        let info = self.info(name)?;
+        let storage = self.memory.slice(info.start, info.nbytes)?;
+        let (dtype, mut shape) = (info.element_type.dtype, info.shape.clone());
+        if dtype.is_none()
+            && let Some(last) = shape.last_mut()
+        {
+            let blocks = *last / info.element_type.block as i64;
+            *last = blocks * info.element_type.nbytes as i64;
+        }
+        let strides = corten_core::geometry::contiguous_strides(&shape)?;
+        Tensor::from_storage(storage, dtype.unwrap_or(DType::UInt8), &shape, &strides, 0)
+    }
+}
+
+/// Reads what is before the data.
+struct Head {
+    file: BufReader<File>,
+    at: u64,
+    size: u64,
+}
+
+/// Metadata and table.
+type Parsed = (Vec<(String, Value)>, Vec<TensorInfo>);
+
+impl Head {
+    fn read(&mut self, file_size: u64) -> Result<Parsed> {
+        ensure!(self.take::<4>()? == MAGIC, Runtime, "the file is not in GGUF format");
+        let version = self.u32()?;
+        ensure!(
+            (2..=VERSION).contains(&version),
+            Runtime,
+            "GGUF version {version} is not read (big-endian files are not, either)"
+        );
+        let (tensors, entries) = (self.u64()?, self.u64()?);
+        ensure!(
+            tensors <= MOST_ENTRIES && entries <= MOST_ENTRIES,
+            Runtime,
+            "the file says that it has {tensors} tensors and {entries} entries of metadata"
+        );
+        let mut metadata = Vec::new();
+        for _ in 0..entries {
+            let (name, kind) = (self.text()?, self.u32()?);
+            metadata.push((name, self.value(kind, 0)?));
+        }
+        let mut infos = Vec::new();
+        for _ in 0..tensors {
+            infos.push(self.info()?);
+        }
+        let alignment = metadata.iter().find(|(name, _)| name == "general.alignment");
+        let alignment = match alignment {
+            Some((_, Value::Int(value))) => u64::try_from(*value).unwrap_or(0),
+            _ => ALIGNMENT,
+        };
+        ensure!(
+            alignment.is_power_of_two() && alignment <= 1 << 20,
+            Runtime,
+            "general.alignment is {alignment}"
+        );
+        let start = self.at.next_multiple_of(alignment);
+        for (info, offset) in &mut infos {
+            let end = start.checked_add(*offset);
+            let begin = end.filter(|&begin| {
+                begin.checked_add(info.nbytes as u64).is_some_and(|end| end <= file_size)
+            });
+            let Some(begin) = begin else {
+                bail!(Runtime, "the tensor {:.80} reaches beyond the file", info.name)
+            };
+            let elements = info.element_type.dtype.map_or(1, DType::itemsize) as u64;
+            ensure!(
+                begin.is_multiple_of(elements),
+                Runtime,
+                "the tensor {:.80} is not aligned",
+                info.name
+            );
+            info.start = begin as usize;
+        }
+        Ok((metadata, infos.into_iter().map(|(info, _)| info).collect()))
+    }
+
+    /// A line of the table, and where its data begin behind the table.
+    fn info(&mut self) -> Result<(TensorInfo, u64)> {
+        let name = self.text()?;
+        let rank = self.u32()?;
+        ensure!(rank <= 8, Runtime, "the tensor {name:.80} has {rank} dimensions");
+        let mut shape = (0..rank)
+            .map(|_| {
+                let size = i64::try_from(self.u64()?);
+                size.map_err(|_| err!(Runtime, "the tensor {name:.80} has an impossible shape"))
+            })
+            .collect::<Result<Vec<i64>>>()?;
+        // The format has the fastest dimension first.
+        shape.reverse();
+        let number = self.u32()?;
+        let element_type = ELEMENT_TYPES.iter().find(|known| known.number == number).copied();
+        let Some(element_type) = element_type else {
+            bail!(Runtime, "the tensor {name:.80} is of the unknown element type {number}")
+        };
+        let offset = self.u64()?;
+        let last = shape.last().map_or(1, |&last| last as u64);
+        ensure!(
+            last.is_multiple_of(element_type.block),
+            Runtime,
+            "rows of the tensor {name:.80} are no whole blocks of {}",
+            element_type.name
+        );
+        let count = shape.iter().try_fold(1_u64, |count, &size| count.checked_mul(size as u64));
+        let nbytes = count.map(|count| count / element_type.block);
+        let nbytes = nbytes.and_then(|blocks| blocks.checked_mul(element_type.nbytes));
+        let nbytes = nbytes.and_then(|nbytes| usize::try_from(nbytes).ok());
+        let nbytes =
+            nbytes.ok_or_else(|| err!(Runtime, "the tensor {name:.80} has an impossible shape"))?;
+        Ok((TensorInfo { name, shape, element_type, start: 0, nbytes }, offset))
+    }
+
+    fn value(&mut self, kind: u32, depth: usize) -> Result<Value> {
+        Ok(match kind {
+            0 => Value::Int(i64::from(self.take::<1>()?[0])),
+            1 => Value::Int(i64::from(i8::from_le_bytes(self.take()?))),
+            2 => Value::Int(i64::from(u16::from_le_bytes(self.take()?))),
+            3 => Value::Int(i64::from(i16::from_le_bytes(self.take()?))),
+            4 => Value::Int(i64::from(self.u32()?)),
+            5 => Value::Int(i64::from(i32::from_le_bytes(self.take()?))),
+            6 => Value::Float(f64::from(f32::from_le_bytes(self.take()?))),
+            7 => Value::Bool(self.take::<1>()?[0] != 0),
+            8 => Value::Text(self.text()?),
+            9 => self.list(depth)?,
+            10 => {
+                let value = self.u64()?;
+                match i64::try_from(value) {
+                    Ok(value) => Value::Int(value),
+                    Err(_) => Value::BigInt([&value.to_le_bytes()[..], &[0]].concat()),
+                }
+            }
+            11 => Value::Int(i64::from_le_bytes(self.take()?)),
+            12 => Value::Float(f64::from_le_bytes(self.take()?)),
+            other => bail!(Runtime, "metadata of the unknown type {other}"),
+        })
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Value> {
+        ensure!(depth < DEEPEST, Runtime, "lists of metadata are nested too deep");
+        let (kind, count) = (self.u32()?, self.u64()?);
+        // Every element takes at least a byte of the file.
+        ensure!(count <= self.size - self.at, Runtime, "the file is shorter than its metadata say");
+        // A list of bytes takes forty times its size in memory.
+        let is_small = matches!(kind, 0 | 1 | 7);
+        ensure!(!is_small || count <= MOST_ENTRIES, Runtime, "a list of {count} bytes in metadata");
+        let values = (0..count).map(|_| self.value(kind, depth + 1));
+        Ok(Value::List(values.collect::<Result<_>>()?))
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<()> {
+        ensure!(
+            bytes.len() as u64 <= self.size - self.at,
+            Runtime,
+            "the file ends within its metadata"
+        );
+        let filled = self.file.read_exact(bytes);
+        filled.map_err(|error| err!(Runtime, "the file ends within its metadata: {error}"))?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.take()?))
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.take()?))
+    }
+
+    fn text(&mut self) -> Result<String> {
+        let count = self.u64()?;
+        ensure!(count <= self.size - self.at, Runtime, "the file ends within its metadata");
+        let mut bytes = corten_core::try_vec(0, count as usize)?;
+        self.fill(&mut bytes)?;
+        // Tokens of vocabularies need not be text.
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// Writes metadata and tensors of plain dtypes. The file appears when it is complete.
+///
+/// # Errors
+/// `Type` for a dtype or a value that the format lacks, `Runtime` where the file cannot be written.
+pub fn save(
+    path: impl AsRef<Path>,
+    metadata: &[(String, Value)],
+    tensors: &[(String, Tensor)],
+) -> Result<()> {
+    let path = path.as_ref();
+    let mut head = MAGIC.to_vec();
+    head.extend(VERSION.to_le_bytes());
+    head.extend((tensors.len() as u64).to_le_bytes());
+    head.extend((metadata.len() as u64).to_le_bytes());
+    for (name, value) in metadata {
+        write_text(&mut head, name);
+        head.extend(kind_of(value)?.to_le_bytes());
+        write_value(&mut head, value)?;
+    }
+    let mut offset = 0_u64;
+    for (name, tensor) in tensors {
+        let dtype = tensor.dtype();
+        let element_type = ELEMENT_TYPES.iter().find(|known| known.dtype == Some(dtype));
+        let Some(element_type) = element_type else {
+            bail!(Type, "GGUF has no element type for {}", dtype.name())
+        };
+        write_text(&mut head, name);
+        head.extend((tensor.dim() as u32).to_le_bytes());
+        tensor.sizes().iter().rev().for_each(|size| head.extend(size.to_le_bytes()));
+        head.extend(element_type.number.to_le_bytes());
+        head.extend(offset.to_le_bytes());
+        let nbytes = tensor.numel() as u64 * dtype.itemsize() as u64;
+        offset += nbytes.next_multiple_of(ALIGNMENT);
+    }
+    let pad = |bytes: &mut Vec<u8>| {
+        bytes.resize(bytes.len().next_multiple_of(ALIGNMENT as usize), 0);
+    };
+    pad(&mut head);
+    atomic::write(path, |file| {
+        let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|error| io_error(path, &error));
+        put(&head)?;
+        for (_, tensor) in tensors {
+            let mut bytes = crate::bytes::of(tensor)?;
+            pad(&mut bytes);
+            put(&bytes)?;
+        }
+        Ok(())
+    })
+}
+
+fn write_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend((text.len() as u64).to_le_bytes());
+    bytes.extend(text.bytes());
+}
+
+fn kind_of(value: &Value) -> Result<u32> {
+    Ok(match value {
+        Value::Bool(_) => 7,
+        Value::Text(_) => 8,
+        Value::List(_) | Value::Tuple(_) => 9,
+        // Most keys of the format are of 32 bits.
+        Value::Int(value) if u32::try_from(*value).is_ok() => 4,
+        Value::Int(_) => 11,
+        Value::Float(_) => 6,
+        _ => bail!(Type, "GGUF has no type for the metadata {value:?}"),
+    })
+}
+
+fn write_value(bytes: &mut Vec<u8>, value: &Value) -> Result<()> {
+    match value {
+        Value::Bool(value) => bytes.push(u8::from(*value)),
+        Value::Text(text) => write_text(bytes, text),
+        Value::Int(value) => match u32::try_from(*value) {
+            Ok(small) => bytes.extend(small.to_le_bytes()),
+            Err(_) => bytes.extend(value.to_le_bytes()),
+        },
+        Value::Float(value) => bytes.extend((*value as f32).to_le_bytes()),
+        Value::List(values) | Value::Tuple(values) => write_list(bytes, values)?,
+        _ => bail!(Type, "GGUF has no type for the metadata {value:?}"),
+    }
+    Ok(())
+}
+
+/// A list, whose elements are of one type.
+fn write_list(bytes: &mut Vec<u8>, values: &[Value]) -> Result<()> {
+    let is_int = |value: &Value| matches!(value, Value::Int(_));
+    let kind = match values.first() {
+        // Integers of different sizes are all written as the larger.
+        Some(_) if values.iter().all(is_int) => 11,
+        Some(first) => kind_of(first)?,
+        None => 8,
+    };
+    bytes.extend(kind.to_le_bytes());
+    bytes.extend((values.len() as u64).to_le_bytes());
+    for value in values {
+        match value {
+            Value::Int(value) if kind == 11 => bytes.extend(value.to_le_bytes()),
+            value => {
+                let own = kind_of(value)?;
+                ensure!(own == kind, Type, "elements of a list of metadata are of one type");
+                write_value(bytes, value)?;
+            }
+        }
+    }
+    Ok(())
+}
