@@ -23,7 +23,7 @@ def build():
     texts = b"".join(file.read_bytes() for file in sorted(SOURCES.iterdir()) if file.is_file())
     state = hashlib.sha256(texts + CXX.encode()).hexdigest()[:16]
     out = Path(tempfile.gettempdir()) / f"corten-emulator-{os.getuid()}-{state}"
-    if not all((out / name).exists() for name in ["libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13"]):
+    if not all((out / name).exists() for name in ["libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13"]):
         subprocess.run([SOURCES / "build.sh", out], check=True)
     return out
 

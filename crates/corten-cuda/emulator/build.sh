@@ -16,5 +16,6 @@ products=$!
 ${CXX:-g++} $flags -I"$work" "$here/fakenvrtc.cpp" -o "$work/libnvrtc.so.13"
 wait $driver
 wait $products
+cp "$work/libcublasLt.so.13" "$work/libcublas.so.13"
 # A rename leaves the libraries of running programs alone.
-mv "$work/libcuda.so.1" "$work/libnvrtc.so.13" "$work/libcublasLt.so.13" "$out"
+mv "$work/libcuda.so.1" "$work/libnvrtc.so.13" "$work/libcublasLt.so.13" "$work/libcublas.so.13" "$out"
