@@ -23,7 +23,8 @@ def build():
     texts = b"".join(file.read_bytes() for file in sorted(SOURCES.iterdir()) if file.is_file())
     state = hashlib.sha256(texts + CXX.encode()).hexdigest()[:16]
     out = Path(tempfile.gettempdir()) / f"corten-emulator-{os.getuid()}-{state}"
-    libraries = ["libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libnvidia-ml.so.1"]
+    libraries = ["libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcudnn.so.9",
+                 "libnvidia-ml.so.1"]
     if not all((out / name).exists() for name in libraries):
         subprocess.run([SOURCES / "build.sh", out], check=True)
     return out

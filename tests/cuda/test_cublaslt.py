@@ -394,6 +394,13 @@ class Settings(CudaTest):
         self.tolerance = {"torch.float16": 2e-2}
         self.check(lambda a, b, c: (a @ b, torch.addmm(c, a, b, beta=0.5, alpha=2), torch.addmm(c, a, b)), a, b, c)
 
+    def test_handle(self):
+        handle = torch.cuda.current_blas_handle()
+        self.assertGreater(handle, 0)
+        self.assertEqual(torch.cuda.current_blas_handle(), handle)
+        with torch.cuda.device(1 if torch.cuda.device_count() > 1 else 0):
+            self.assertEqual(torch.cuda.current_blas_handle() == handle, torch.cuda.device_count() == 1)
+
     def run_program(self, text, **environment):
         done = subprocess.run([sys.executable, "-c", text], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
                               capture_output=True, text=True, timeout=100)

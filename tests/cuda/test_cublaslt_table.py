@@ -24,6 +24,7 @@ PREFIXES = {
 CLASSES = {"c_int": "Int32", "u64": "UInt64", "i64": "Int64", "usize": "UInt64"}
 CHECKS = """
 #include <cublasLt.h>
+#include <cublas_v2.h>
 #include <cstddef>
 #include <type_traits>
 struct Pointer { template <class T> static constexpr bool fits = std::is_pointer_v<T>; };
@@ -35,6 +36,7 @@ template <class... K, class... A> constexpr bool matches(cublasStatus_t (*)(A...
   else return (K::template fits<A> && ...);
 }
 static_assert(sizeof(cublasStatus_t) == 4 && std::is_same_v<decltype(&cublasLtGetVersion), size_t (*)()>);
+static_assert(matches<Pointer>(&cublasCreate_v2) && matches<Pointer, Pointer>(&cublasSetStream_v2));
 static_assert(sizeof(cublasLtMatmulAlgo_t) == 64 && sizeof(cublasLtMatmulHeuristicResult_t) == 96);
 static_assert(offsetof(cublasLtMatmulHeuristicResult_t, algo) == 0);
 static_assert(offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) == 64);

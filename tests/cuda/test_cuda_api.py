@@ -718,7 +718,7 @@ class Training(OnTheEmulator):
         self.assertEqual(scaler.get_scale(), 1024.0)
 
     def test_unsupported_names_say_so(self):
-        for refused in (lambda: cuda.memory.CUDAPluggableAllocator("a", "b", "c"), cuda.current_blas_handle):
+        for refused in (lambda: cuda.memory.CUDAPluggableAllocator("a", "b", "c"), cuda.current_solver_handle):
             with contextlib.suppress(NotImplementedError):
                 refused()
                 self.fail("it is supported, and needs a test of its own")

@@ -19,5 +19,6 @@ ${CXX:-g++} $flags "$here/fakenvml.cpp" -o "$work/libnvidia-ml.so.1"
 ${CXX:-g++} $flags -I"$work" "$here/fakenvrtc.cpp" -o "$work/libnvrtc.so.13"
 wait $driver
 wait $products
+cp "$work/libcublasLt.so.13" "$work/libcublas.so.13"
 # A rename leaves the libraries of running programs alone.
 mv "$work"/lib* "$out"

@@ -210,6 +210,12 @@ template <class T> int set(T &to, const void *from, size_t bytes) {
 
 extern "C" __attribute__((visibility("default"))) size_t cublasLtGetVersion() { return 130002; }
 API(cublasLtCreate, Context **out) { return live.insert(*out = new Context), kOk; }
+// cuBLAS, whose handles compute nothing here.
+API(cublasCreate_v2, Context **out) { return live.insert(*out = new Context), kOk; }
+API(cublasSetStream_v2, Context *context, void *) {
+  NEED(live.count(context))
+  return kOk;
+}
 API(cublasLtMatmulDescCreate, Description **out, int compute, int scale) {
   return live.insert(*out = new Description{compute, scale}), kOk;
 }

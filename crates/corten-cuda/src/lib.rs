@@ -75,7 +75,7 @@ mod unique_rows;
 use corten_core::{DeviceType, Result, set_allocator};
 
 pub use blas::{
-    Reduction, allow_half_sums, allow_tf32, check_cublaslt, half_sums_allowed,
+    Reduction, allow_half_sums, allow_tf32, check_cublaslt, current_blas_handle, half_sums_allowed,
     only_warn_of_determinism, reduction as split_reduction, set_reduction as set_split_reduction,
     tf32_allowed, use_cublaslt,
 };

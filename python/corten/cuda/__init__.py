@@ -221,8 +221,12 @@ def _no_handle(library):
     return handle
 
 
-current_blas_handle = _no_handle("cuBLAS")
-current_blas_handle.__doc__ = "The handle of cuBLAS, which this build does not keep."
+def current_blas_handle():
+    """The handle of cuBLAS (``cublasHandle_t``) of this thread, for the current GPU and stream."""
+    _lazy_init()
+    return _C._cuda_blasHandle()
+
+
 current_solver_handle = _no_handle("cuSOLVER")
 current_solver_handle.__doc__ = "The handle of cuSOLVER, which this build does not use."
 

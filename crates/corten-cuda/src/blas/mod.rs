@@ -1,5 +1,6 @@
 //! Products of matrices: by cuBLASLt where it is found and takes the operands, else by this crate's kernels.
 
+mod handle;
 mod layout;
 mod library;
 mod own;
@@ -10,6 +11,7 @@ use corten_core::{Complex, DType, Result, Scalar, not_implemented_for};
 use corten_ops::Tensor;
 use layout::Matrix;
 
+pub use handle::current_blas_handle;
 pub use library::{check_cublaslt, use_cublaslt};
 pub use settings::{
     Reduction, allow_half_sums, allow_tf32, half_sums_allowed, only_warn_of_determinism, reduction,

@@ -61,6 +61,14 @@ pub(crate) const NVRTC_12: Library = Library {
     hint: "install it with `pip install nvidia-cuda-nvrtc-cu12`",
 };
 
+/// The older interface of the same, for programs that ask for a handle.
+pub(crate) const CUBLAS: Library = Library {
+    title: "cuBLAS",
+    files: &["libcublas.so.13", "libcublas.so.12"],
+    companions: &["libcublasLt.so."],
+    hint: "install it with `pip install nvidia-cublas`",
+};
+
 /// An opened library; never closed.
 pub(crate) struct Opened {
     handle: *mut c_void,

@@ -4,6 +4,7 @@
 //! missing is an error that says what was looked for, never a panic. The tables have the functions that
 //! this crate calls and no others, under the versions that CUDA 12 and 13 both export.
 
+pub(crate) mod cublas_table;
 pub(crate) mod cublaslt_table;
 pub(crate) mod cudnn_table;
 pub(crate) mod error;

@@ -16,6 +16,9 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
             cuda::check_cublaslt()?;
             Ok(Obj::none())
         }),
+        method!("_cuda_blasHandle", |_m: &Obj, _a: Args<'_>| Obj::int(
+            cuda::current_blas_handle()? as i64
+        )),
         method!("_cuda_onlyWarnOfDeterminism", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_cuda_onlyWarnOfDeterminism(bool enabled)").parse(None, args)?;
             cuda::only_warn_of_determinism(bound.bool(0)?);
