@@ -2,6 +2,7 @@
 
 use super::layout::Matrix;
 use super::{Activation, Product};
+use crate::device::gpu;
 use crate::kernel::{Argument, Template, parameters};
 use crate::launch::Shape;
 use crate::memory::CudaAllocator;
@@ -13,6 +14,8 @@ use corten_core::{Access, Allocator, DType, DataPtr, Device, Result, Scalar, ens
 use corten_ops::Tensor;
 
 static GEMM: Template = Template { name: "gemm", text: &[text::GEMM] };
+static TENSOR_CORES: Template =
+    Template { name: "gemm_tensor_cores", text: &[text::MMA, text::GEMM, text::GEMM_MMA] };
 static JOIN: Template = Template { name: "gemm_join", text: &[text::GEMM] };
 static GEMV_ROWS: Template = Template { name: "gemv_rows", text: &[text::GEMM] };
 static GEMV_COLUMNS: Template = Template { name: "gemv_columns", text: &[text::GEMM] };
@@ -32,6 +35,8 @@ struct GemmShape {
 enum Algorithm {
     /// Tiles in registers.
     Tiles,
+    /// Tiles of so many times 32 rows and columns by tensor cores.
+    TensorCores(u32),
     /// A matrix times a vector along the rows, with so many elements in a load.
     Rows(u32),
     /// A matrix times a vector whose rows are neighbours.
@@ -43,6 +48,10 @@ impl Algorithm {
     fn blocks(self, m: u64, n: u64) -> u64 {
         match self {
             Self::Tiles => m.div_ceil(64) * n.div_ceil(64),
+            Self::TensorCores(size) => {
+                let tile = 32 * u64::from(size);
+                m.div_ceil(tile) * n.div_ceil(tile)
+            }
             Self::Rows(_) => m.div_ceil(8),
             Self::Columns => m.div_ceil(32),
         }
@@ -133,8 +142,27 @@ impl Launch<'_> {
         Algorithm::Rows(width as u32)
     }
 
+    /// Products of 16-bit floats with neighbours along rows or columns are for tensor cores.
+    fn with_tensor_cores(&self, algorithm: Algorithm) -> Result<Algorithm> {
+        let GemmShape { sizes: [batches, m, n, _], strides: [a, b, ..], .. } = self.shape;
+        let dtype = self.first.1;
+        let alike = dtype.is_reduced_float()
+            && self.second.1 == dtype
+            && self.product.out.dtype() == dtype
+            && (a[1] == 1 || a[2] == 1)
+            && (b[1] == 1 || b[2] == 1);
+        let has_them =
+            || gpu(self.product.out.device().index).map(|device| device.properties.major >= 8);
+        if algorithm != Algorithm::Tiles || !alike || !has_them()? {
+            return Ok(algorithm);
+        }
+        let large = Algorithm::TensorCores(4);
+        let many = large.blocks(m.into(), n.into()) * u64::from(batches) >= MANY_BLOCKS / 2;
+        Ok(if many { large } else { Algorithm::TensorCores(2) })
+    }
+
     fn run(&self) -> Result<()> {
-        let algorithm = self.algorithm();
+        let algorithm = self.with_tensor_cores(self.algorithm())?;
         let mut shape = self.shape;
         let [batches, m, n, k] = shape.sizes.map(u64::from);
         let blocks = algorithm.blocks(m, n);
@@ -196,6 +224,13 @@ impl Launch<'_> {
         unsafe {
             match algorithm {
                 Algorithm::Tiles => GEMM.launch(&types, launched, stream, parameters),
+                Algorithm::TensorCores(size) => {
+                    let [out, first, second, value, activation] = types;
+                    let types = [out, first, second, value, activation, Argument::Number(size)];
+                    // Two tiles of both factors, 32 steps deep, in rows of 40 elements.
+                    let launched = Shape { shared: 2 * 2 * 32 * size * 40 * 2, ..launched };
+                    TENSOR_CORES.launch(&types, launched, stream, parameters)
+                }
                 Algorithm::Columns => GEMV_COLUMNS.launch(&types, launched, stream, parameters),
                 Algorithm::Rows(width) => {
                     let [out, first, second, value, activation] = types;
