@@ -92,6 +92,12 @@ def convolutions():
 
 @usable
 class Training(CudaTest):
+    def setUp(self):
+        # cuDNN's convolutions round to TF32 unless they are told not to.
+        cudnn = torch.backends.cudnn
+        self.addCleanup(setattr, cudnn, "allow_tf32", cudnn.allow_tf32)
+        cudnn.allow_tf32 = False
+
     def losses(self, device, make, optimizer, loss, clipped=None):
         torch.manual_seed(0)
         model = make().to(device)

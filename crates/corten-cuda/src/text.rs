@@ -75,6 +75,9 @@ pub(crate) const CONV: &str = include_str!("../kernels/conv.cuh");
 /// Products of small matrices by warps, and what they are loaded with.
 pub(crate) const MMA: &str = include_str!("../kernels/mma.cuh");
 
+/// Products of matrices by tensor cores.
+pub(crate) const GEMM_MMA: &str = include_str!("../kernels/gemm_mma.cuh");
+
 /// Attention.
 pub(crate) const ATTENTION: &str = include_str!("../kernels/attention.cuh");
 

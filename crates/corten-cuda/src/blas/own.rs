@@ -2,6 +2,7 @@
 
 use super::layout::Matrix;
 use super::{Activation, Product};
+use crate::device::gpu;
 use crate::kernel::{Argument, Template, parameters};
 use crate::launch::Shape;
 use crate::memory::CudaAllocator;
@@ -13,6 +14,8 @@ use corten_core::{Access, Allocator, DType, DataPtr, Device, Result, Scalar, ens
 use corten_ops::Tensor;
 
 static GEMM: Template = Template { name: "gemm", text: &[text::GEMM] };
+static TENSOR_CORES: Template =
+    Template { name: "gemm_tensor_cores", text: &[text::MMA, text::GEMM, text::GEMM_MMA] };
 static JOIN: Template = Template { name: "gemm_join", text: &[text::GEMM] };
 static GEMV_ROWS: Template = Template { name: "gemv_rows", text: &[text::GEMM] };
 static GEMV_COLUMNS: Template = Template { name: "gemv_columns", text: &[text::GEMM] };
@@ -32,6 +35,8 @@ struct GemmShape {
 enum Algorithm {
     /// Tiles in registers.
     Tiles,
+    /// Tiles of so many times 32 rows and columns by tensor cores.
+    TensorCores(u32),
     /// A matrix times a vector along the rows, with so many elements in a load.
     Rows(u32),
     /// A matrix times a vector whose rows are neighbours, with so many of them in a load.
@@ -43,6 +48,10 @@ impl Algorithm {
     fn blocks(self, m: u64, n: u64) -> u64 {
         match self {
             Self::Tiles => m.div_ceil(64) * n.div_ceil(64),
+            Self::TensorCores(size) => {
+                let tile = 32 * u64::from(size);
+                m.div_ceil(tile) * n.div_ceil(tile)
+            }
             Self::Rows(_) => m.div_ceil(8),
             Self::Columns(width) => m.div_ceil(32 * u64::from(width)),
         }
@@ -146,8 +155,27 @@ impl Launch<'_> {
         Algorithm::Rows(halved(&fits))
     }
 
+    /// Products of 16-bit floats with neighbours along rows or columns are for tensor cores.
+    fn with_tensor_cores(&self, algorithm: Algorithm) -> Result<Algorithm> {
+        let GemmShape { sizes: [batches, m, n, _], strides: [a, b, ..], .. } = self.shape;
+        let dtype = self.first.1;
+        let alike = dtype.is_reduced_float()
+            && self.second.1 == dtype
+            && self.product.out.dtype() == dtype
+            && (a[1] == 1 || a[2] == 1)
+            && (b[1] == 1 || b[2] == 1);
+        let has_them =
+            || gpu(self.product.out.device().index).map(|device| device.properties.major >= 8);
+        if algorithm != Algorithm::Tiles || !alike || !has_them()? {
+            return Ok(algorithm);
+        }
+        let large = Algorithm::TensorCores(4);
+        let many = large.blocks(m.into(), n.into()) * u64::from(batches) >= MANY_BLOCKS / 2;
+        Ok(if many { large } else { Algorithm::TensorCores(2) })
+    }
+
     fn run(&self) -> Result<()> {
-        let algorithm = self.algorithm();
+        let algorithm = self.with_tensor_cores(self.algorithm())?;
         let mut shape = self.shape;
         let [batches, m, n, k] = shape.sizes.map(u64::from);
         let blocks = algorithm.blocks(m, n);
@@ -208,14 +236,20 @@ impl Launch<'_> {
         // SAFETY: the parameters are those of each of the kernels; the strides stay within the tensors, which
         // are held, and loads of several elements are aligned.
         unsafe {
-            let (template, width) = match algorithm {
+            let (template, number) = match algorithm {
                 Algorithm::Tiles => return GEMM.launch(&types, launched, stream, parameters),
+                Algorithm::TensorCores(size) => (&TENSOR_CORES, size),
                 Algorithm::Columns(width) => (&GEMV_COLUMNS, width),
                 Algorithm::Rows(width) => (&GEMV_ROWS, width),
             };
             let [out, first, second, value, activation] = types;
-            let types = [out, first, second, value, activation, Argument::Number(width)];
-            template.launch(&types, launched, stream, parameters)
+            let types = [out, first, second, value, activation, Argument::Number(number)];
+            // Two tiles of both factors, 32 steps deep, in rows of 40 elements.
+            let shared = match algorithm {
+                Algorithm::TensorCores(size) => 2 * 2 * 32 * size * 40 * 2,
+                _ => launched.shared,
+            };
+            template.launch(&types, Shape { shared, ..launched }, stream, parameters)
         }
     }
 
