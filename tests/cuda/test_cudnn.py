@@ -139,6 +139,8 @@ class Convolution(CudaTest):
         def error():
             return (F.conv2d(x.cuda(), w.cuda()).cpu() - wanted).abs().max().item()
 
+        os.environ["CUSIM_TF32"] = "1"
+        self.addCleanup(os.environ.pop, "CUSIM_TF32")
         self.assertLess(error(), 1e-5)
         CUDNN.allow_tf32 = True
         self.assertEqual((error() > 1e-4, seen().math), (True, 0))

@@ -1,9 +1,11 @@
 // cuDNN's convolutions by loops, run when the stream comes to them. Arguments are checked more strictly than
 // NVIDIA's library documents: descriptors that exist, dense strides, sizes that follow from one another, algorithms
 // that were offered, and that every element and the workspace lie in device memory. The workspace is overwritten.
+// With CUSIM_TF32=1 factors of float32 are rounded as the descriptors allow.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -126,7 +128,8 @@ struct Operation {
   // Adds all products to what is computed: sums[offset of the element].
   void products(const char *image_at, const char *weight_at, const char *output_at, std::vector<double> &sums) const {
     size_t spatial = image.sizes.size() - 2;
-    bool tf32 = image.type == kFloat && numbers.math == kDefault;
+    const char *rounded = getenv("CUSIM_TF32");
+    bool tf32 = rounded && *rounded == '1' && image.type == kFloat && numbers.math == kDefault;
     int channels = weight.sizes[1], features = output.sizes[1] / numbers.groups;
     std::vector<int> position(spatial, 0), tap(spatial, 0);
     auto next = [](std::vector<int> &at, const int *sizes) {

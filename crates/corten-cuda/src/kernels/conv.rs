@@ -397,22 +397,10 @@ pub fn convolution_backward(
         return Ok((of(&planned.0)?, of(&planned.1)?, grad_bias));
     }
     let lists = Lists { stride, padding, dilation, groups };
-    let mut wanted = [output_mask[0], output_mask[1]];
-    let (mut grad_input, mut grad_weight) = (Tensor::undefined(), Tensor::undefined());
-    let (own, first, pair) = match transposed {
-        true => (cudnn::Role::Output, [grad_output, weight], [grad_output, input]),
-        false => (cudnn::Role::Image, [weight, grad_output], [input, grad_output]),
-    };
-    if wanted[0]
-        && let Some(found) = convolved(own, &planned.0, first, &lists)?
-    {
-        (grad_input, wanted[0]) = (found, false);
-    }
-    if wanted[1]
-        && let Some(found) = convolved(cudnn::Role::Weight, &planned.1, pair, &lists)?
-    {
-        (grad_weight, wanted[1]) = (found, false);
-    }
+    let tensors = [grad_output, input, weight];
+    let (mut grad_input, mut grad_weight) =
+        gradients_by_cudnn(tensors, [&planned.0, &planned.1], &lists, transposed)?;
+    let wanted = [0, 1].map(|i| output_mask[i] && ![&grad_input, &grad_weight][i].defined());
     if wanted == [false; 2] {
         return Ok((grad_input, grad_weight, grad_bias));
     }
@@ -440,6 +428,27 @@ pub fn convolution_backward(
         grad_weight = in_planned_format(out, &planned.1)?;
     }
     Ok((grad_input, grad_weight, grad_bias))
+}
+
+/// The gradients of input and weight, those of which the planned ones are defined; undefined where cuDNN does not
+/// compute them.
+fn gradients_by_cudnn(
+    [grad, input, weight]: [&Tensor; 3],
+    planned: [&Tensor; 2],
+    lists: &Lists<'_>,
+    transposed: bool,
+) -> Result<(Tensor, Tensor)> {
+    let (own, first, second) = match transposed {
+        true => (cudnn::Role::Output, [grad, weight], [grad, input]),
+        false => (cudnn::Role::Image, [weight, grad], [input, grad]),
+    };
+    let computed = |role, planned: &Tensor, pair| -> Result<Tensor> {
+        match planned.defined() {
+            true => Ok(convolved(role, planned, pair, lists)?.unwrap_or_else(Tensor::undefined)),
+            false => Ok(Tensor::undefined()),
+        }
+    };
+    Ok((computed(own, planned[0], first)?, computed(cudnn::Role::Weight, planned[1], second)?))
 }
 
 fn bias_gradient(grad_output: &Tensor, input: &Tensor, planned: &Tensor) -> Result<Tensor> {
