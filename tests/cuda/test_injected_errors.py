@@ -29,7 +29,7 @@ class InjectedErrors(unittest.TestCase):
         done = self.run_program(text, **settings)
         self.assertEqual((done.returncode, done.stdout.splitlines()), (0, list(lines)), done.stderr)
 
-    def raises(self, text, *parts, kind="RuntimeError", **settings):
+    def raises(self, text, *parts, kind="Error: ", **settings):
         done = self.run_program(text, **settings)
         self.assertEqual(done.returncode, 1, f"{done.returncode} {done.stdout} {done.stderr}")
         for part in (kind, *parts):
