@@ -198,6 +198,9 @@ class Graph:
     """
 
     def __init__(self, keep_graph=False, *, pool=None, capture_error_mode="default"):
+        _cuda()
+        if not is_available():
+            raise RuntimeError("Graph is not supported on device type: cuda")
         self._graph = _cuda().CUDAGraph(keep_graph)
         self.graph_pool, self.capture_error_mode = pool, capture_error_mode
 
