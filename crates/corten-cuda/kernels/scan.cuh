@@ -6,13 +6,14 @@ namespace ct {
 enum Scanned { SUMS, PRODUCTS, LOG_SUMS, MAXIMA, MINIMA };
 
 template <class V, u32 KIND> struct Scan {
-    typedef V State;
+    // Logarithms of sums lose digits to rounding at each step: those of floats are kept as doubles.
+    typedef typename choose<KIND == LOG_SUMS && is_same<V, float>::value, double, V>::type State;
     CT_FN static State none() {
-        if constexpr (KIND == SUMS) return lit<V>(0.0);
-        else if constexpr (KIND == PRODUCTS) return lit<V>(1.0);
-        else return lit<V>(-CT_INFINITY);
+        if constexpr (KIND == SUMS) return lit<State>(0.0);
+        else if constexpr (KIND == PRODUCTS) return lit<State>(1.0);
+        else return lit<State>(-CT_INFINITY);
     }
-    CT_FN static State of(V x, i64) { return x; }
+    CT_FN static State of(V x, i64) { return to<State>(x); }
     CT_FN static State combine(State a, State b) {
         if constexpr (KIND == SUMS) return a + b;
         else if constexpr (KIND == PRODUCTS) return a * b;
