@@ -42,6 +42,15 @@ class VisionTest(CudaTest):
         self.regions(lambda images, rois: OPS.roi_pool(images, rois, 0.8, 3, 2))
         self.regions(lambda images, rois: OPS.ps_roi_pool(images, rois, 0.8, 2, 2))
 
+    def test_moved_taps(self):
+        images, offset, mask = torch.randn(2, 4, 6, 7), torch.randn(2, 2 * 2 * 6, 4, 4), torch.rand(2, 2 * 6, 4, 4)
+        weight, bias = torch.randn(6, 2, 3, 2), torch.randn(6)
+        for use_mask in (True, False):
+            self.check_gradient(
+                lambda *tensors: OPS.deform_conv2d(*tensors, 1, 2, 0, 1, 1, 1, 2, 2, use_mask),
+                images, weight, offset, mask, bias,
+            )
+
     def test_a_region_of_no_image(self):
         rois = torch.tensor([[5.0, 0, 0, 3, 3]], device="cuda")
         OPS.roi_align(self.images.cuda(), rois, 1.0, 2, 2, 2, False)

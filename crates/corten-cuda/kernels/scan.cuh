@@ -14,7 +14,7 @@ template <class V, u32 KIND> struct Scan {
         else if constexpr (KIND == PRODUCTS) return lit<State>(1.0);
         else return lit<State>(-CT_INFINITY);
     }
-    CT_FN static State of(V x, i64) { return (State)x; }
+    CT_FN static State of(V x, i64) { return to<State>(x); }
     CT_FN static State combine(State a, State b) {
         if constexpr (KIND == SUMS) return a + b;
         else if constexpr (KIND == PRODUCTS) return a * b;

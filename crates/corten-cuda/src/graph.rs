@@ -161,13 +161,13 @@ impl Graph {
             "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay \
              them on the default stream.)"
         );
+        crate::joint::flush()?;
         bound(device)?;
         let driver = driver()?;
         let pool = pool.unwrap_or_else(new_pool);
         let raw = StreamId(stream.raw() as u64);
         let memory = device_memory()?;
         memory.begin_allocate_to_pool(device as usize, pool, Box::new(move |id| id == raw))?;
-        crate::joint::flush()?;
         // SAFETY: the stream exists.
         let status = unsafe { (driver.cuStreamBeginCapture_v2)(stream.handle(), mode as i32) };
         if let Err(error) = error::check(driver, status) {

@@ -121,6 +121,9 @@ pub(crate) const SLOPES: &str = include_str!("../kernels/slopes.cuh");
 /// Bits of floating-point numbers.
 pub(crate) const FLOAT_BITS: &str = include_str!("../kernels/float_bits.cuh");
 
+/// Convolutions whose taps are moved.
+pub(crate) const DEFORM: &str = include_str!("../kernels/deform.cuh");
+
 /// Overlapping boxes.
 pub(crate) const BOXES: &str = include_str!("../kernels/boxes.cuh");
 

@@ -170,7 +170,7 @@ impl Launch<'_> {
             return Ok(algorithm);
         }
         let large = Algorithm::TensorCores(4);
-        let many = large.blocks(m.into(), n.into()) * u64::from(batches) >= MANY_BLOCKS / 2;
+        let many = large.blocks(m.into(), n.into()) * u64::from(batches) >= MANY_TILES / 2;
         Ok(if many { large } else { Algorithm::TensorCores(2) })
     }
 

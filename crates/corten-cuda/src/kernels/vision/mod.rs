@@ -1,6 +1,9 @@
 //! Operators of torchvision.
 
 pub mod boxes;
+pub mod deform;
+pub mod deform_backward;
+mod deformable;
 pub mod ps_roi_align;
 pub mod ps_roi_pool;
 mod regions;
