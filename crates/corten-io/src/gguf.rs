@@ -52,7 +52,7 @@ pub struct ElementType {
     pub dtype: Option<DType>,
 }
 
-const fn plain(number: u32, name: &'static str, nbytes: u64, dtype: DType) -> ElementType {
+const fn unquantised(number: u32, name: &'static str, nbytes: u64, dtype: DType) -> ElementType {
     ElementType { number, name, block: 1, nbytes, dtype: Some(dtype) }
 }
 
@@ -62,8 +62,8 @@ const fn quantised(number: u32, name: &'static str, block: u64, nbytes: u64) -> 
 
 /// The element types.
 pub const ELEMENT_TYPES: &[ElementType] = &[
-    plain(0, "F32", 4, DType::Float32),
-    plain(1, "F16", 2, DType::Float16),
+    unquantised(0, "F32", 4, DType::Float32),
+    unquantised(1, "F16", 2, DType::Float16),
     quantised(2, "Q4_0", 32, 18),
     quantised(3, "Q4_1", 32, 20),
     quantised(6, "Q5_0", 32, 22),
@@ -84,13 +84,13 @@ pub const ELEMENT_TYPES: &[ElementType] = &[
     quantised(21, "IQ3_S", 256, 110),
     quantised(22, "IQ2_S", 256, 82),
     quantised(23, "IQ4_XS", 256, 136),
-    plain(24, "I8", 1, DType::Int8),
-    plain(25, "I16", 2, DType::Int16),
-    plain(26, "I32", 4, DType::Int32),
-    plain(27, "I64", 8, DType::Int64),
-    plain(28, "F64", 8, DType::Float64),
+    unquantised(24, "I8", 1, DType::Int8),
+    unquantised(25, "I16", 2, DType::Int16),
+    unquantised(26, "I32", 4, DType::Int32),
+    unquantised(27, "I64", 8, DType::Int64),
+    unquantised(28, "F64", 8, DType::Float64),
     quantised(29, "IQ1_M", 256, 56),
-    plain(30, "BF16", 2, DType::BFloat16),
+    unquantised(30, "BF16", 2, DType::BFloat16),
     quantised(34, "TQ1_0", 256, 54),
     quantised(35, "TQ2_0", 256, 66),
     quantised(39, "MXFP4", 32, 17),

@@ -59,11 +59,19 @@ fn headers_of_numpy() {
     let found = file(fortran, &[0, 1, 0, 2, 0, 3, 0, 4]).unwrap();
     assert_eq!(found.to_vec::<i64>().unwrap(), [1, 3, 2, 4]);
     let message = |header: &str| file(header, &[0; 8]).unwrap_err().message().to_owned();
-    assert!(message("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}").contains("Object arrays"));
-    assert!(message("{'descr': '<U3', 'fortran_order': False, 'shape': (1,)}").contains("cannot be tensors"));
-    assert!(message("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}").contains("not valid"));
+    assert!(
+        message("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}").contains("Object arrays")
+    );
+    assert!(
+        message("{'descr': '<U3', 'fortran_order': False, 'shape': (1,)}")
+            .contains("cannot be tensors")
+    );
+    assert!(
+        message("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}").contains("not valid")
+    );
     assert!(message("{'descr': '<f4', 'fortran_order': False, 'shape': (9,)}").contains("shorter"));
-    let many = "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967295, 4294967295, 4294967295)}";
+    let many =
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967295, 4294967295, 4294967295)}";
     assert!(message(many).contains("impossible"));
 }
 
