@@ -12,6 +12,13 @@ use corten_core::geometry::{ForeignMemory, ForeignStrides};
 
 /// The functions of the module.
 pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
+    let mut rows = memory_functions();
+    rows.extend(settings_functions());
+    rows
+}
+
+/// Memory that others have, or that others see.
+fn memory_functions() -> Vec<ffi::PyMethodDef> {
     vec![
         method!("_cuda_tensorFromAddress", tensor_from_address),
         method!("_cuda_deviceOfAddress", |_m: &Obj, args: Args<'_>| {
@@ -59,6 +66,12 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
             detach(|| unsafe { cuda::close_ipc_memory(device, start) })?;
             Ok(Obj::none())
         }),
+    ]
+}
+
+/// Switches for those who look for mistakes.
+fn settings_functions() -> Vec<ffi::PyMethodDef> {
+    vec![
         method!("_cuda_profiler", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_cuda_profiler(bool collects)").parse(None, args)?;
             cuda::profiler(bound.bool(0)?)?;
