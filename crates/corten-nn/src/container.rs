@@ -373,7 +373,7 @@ impl Module for ParameterList {
 
     fn extra_repr(&self) -> String {
         let line = |(i, one): (usize, &Parameter)| {
-            line(&i.to_string(), one, &format!("torch.{}", one.dtype()))
+            line(&i.to_string(), one, &format!("torch.{}", one.dtype().name()))
         };
         self.0.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
     }

@@ -222,7 +222,8 @@ pub trait ModuleExt: Module {
         {
             bail!(
                 Type,
-                "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+                "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch.{}",
+                dtype.name()
             );
         }
         for (_, item) in self.items() {

@@ -24,7 +24,7 @@ fn check<M: Module>(
     let parameters = module.parameters();
     inputs.extend(parameters.clone());
     // The check hands over changed copies: the module computes with their elements.
-    let exchange = |given: &[Tensor]| {
+    let exchange = |given: &[Tensor]| -> Result<Vec<Tensor>> {
         let own: Vec<Tensor> = parameters.iter().map(|p| p.data()).collect::<Result<_>>()?;
         parameters.iter().zip(given).try_for_each(|(p, new)| p.set_data(&new.data()?))?;
         Ok(own)

@@ -306,8 +306,8 @@ fn tables_equal_pytorch() {
     };
     goldens.case("Sequential nested", nested, one(x(&[2, 4])));
     let list = || {
-        let bare = Linear::with_bias(2, 2, false);
-        [linear(2, 2), linear(2, 2), bare].into_iter().collect::<Result<ModuleList<_>>>()
+        let layers = [linear(2, 2), linear(2, 2), Linear::with_bias(2, 2, false)];
+        layers.into_iter().collect::<Result<ModuleList<_>>>()
     };
     goldens.case("ModuleList", list, |_| Ok(vec![]));
     let dict = || {

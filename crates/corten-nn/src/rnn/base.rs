@@ -264,13 +264,11 @@ impl Recurrent {
             Runtime,
             "input.size(-1) must be equal to input_size. Expected {expected}, got {width}"
         );
-        let dtype = self.parameters[0].weight_ih.dtype();
+        let (given, dtype) = (x.dtype().name(), self.parameters[0].weight_ih.dtype().name());
         ensure!(
-            x.dtype() == dtype,
+            given == dtype,
             Value,
-            "RNN input dtype (torch.{}) does not match weight dtype (torch.{dtype}). Convert input: input.to(torch.{dtype}), or convert model: model.to(torch.{})",
-            x.dtype(),
-            x.dtype()
+            "RNN input dtype (torch.{given}) does not match weight dtype (torch.{dtype}). Convert input: input.to(torch.{dtype}), or convert model: model.to(torch.{given})"
         );
         let count = self.parameters.len() as i64;
         for (i, (state, width)) in states.iter().zip(self.state_widths()).enumerate() {
