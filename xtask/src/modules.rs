@@ -24,13 +24,12 @@ PyTorch's, those of the Python package, and those of the crate `corten-nn`. Rust
 ";
 
 /// Why Rust has no type of a name.
-const REASONS: [(&str, &str); 7] = [
+const REASONS: [(&str, &str); 6] = [
     ("Container", "an empty class that PyTorch has deprecated"),
     (
         "DataParallel",
         "copies modules between devices in threads of Python; PyTorch advises against it",
     ),
-    ("Module", "the trait `Module`"),
     ("NLLLoss2d", "an older name of `NLLLoss`"),
     ("RNNBase", "a base class; `Rnn`, `Gru` and `Lstm` share their code without one"),
     ("RNNCellBase", "a base class"),

@@ -170,17 +170,14 @@ impl MultiheadAttention {
     fn fill(&self) -> Result<()> {
         let Projections { in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight } =
             &self.projections;
-        for weight in [in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight] {
-            if let Some(weight) = weight {
-                init::xavier_uniform_(weight, 1.0)?;
-            }
-        }
+        let weights = [in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight];
+        weights.into_iter().flatten().try_for_each(|weight| init::xavier_uniform_(weight, 1.0))?;
         if let (Some(inner), Some(outer)) = (&self.in_proj_bias, &self.out_proj.bias) {
             init::constant_(inner, 0.0)?;
             init::constant_(outer, 0.0)?;
         }
-        let appended = [&self.bias_k, &self.bias_v].into_iter().flatten();
-        appended.into_iter().try_for_each(|bias| init::xavier_normal_(bias, 1.0))
+        let mut appended = [&self.bias_k, &self.bias_v].into_iter().flatten();
+        appended.try_for_each(|bias| init::xavier_normal_(bias, 1.0))
     }
 
     /// What each query gets from the values, and the weights of attention if they are wanted.

@@ -105,6 +105,7 @@ impl Module for Sequential {
     }
 
     fn deep_clone_with(&self, memo: &mut Memo) -> Result<Self> {
+        // Bounded: the modules that there are.
         let mut copy = Self { entries: Vec::with_capacity(self.len()), hooks: self.hooks.clone() };
         for Entry { name, module, hooks } in &self.entries {
             let (name, module, hooks) = (name.clone(), module.boxed_copy(memo)?, hooks.clone());

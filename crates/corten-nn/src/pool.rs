@@ -310,6 +310,7 @@ impl<const N: usize> MaxUnpoolOptions<N> {
     /// The spatial size that pooled to the input's; a wished one must lie within one stride of it.
     fn size(&self, x: &Tensor, kernel: &[i64; N], wanted: Option<&[i64]>) -> Result<Vec<i64>> {
         let stride = *self.stride.unwrap_or(Size::from(*kernel));
+        // Bounded: a length for each dimension.
         let mut size = Vec::with_capacity(N);
         for d in 0..N {
             let pooled = x.size(d as i64 - N as i64)?;

@@ -92,6 +92,7 @@ impl Resize {
         let spatial = &input.sizes()[2..];
         let count = spatial.len();
         let factors = match self {
+            // Bounded: a size for each dimension.
             Self::Size(size) => return Ok((vec![*size; count], None)),
             Self::Sizes(sizes) => {
                 ensure!(
@@ -101,6 +102,7 @@ impl Resize {
                 );
                 return Ok((sizes.clone(), None));
             }
+            // Bounded: a factor for each dimension.
             Self::Scale(factor) => vec![*factor; count],
             Self::Scales(factors) => factors.clone(),
         };

@@ -1,5 +1,7 @@
 //! Attention and transformers beside PyTorch's of the same seed.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! What every module can do: the derive macro, walks, state dicts, copies, hooks, conversions.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! Gradients of modules beside difference quotients, in float64.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! Modules that take their sizes from their first input. One test alone: it watches the generator of the process.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,8 @@
 //! Losses and distances beside PyTorch's.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::too_many_lines, clippy::needless_update, reason = "tables of modules")]
+
 mod common;
 
 use common::*;

@@ -291,6 +291,7 @@ impl Recurrent {
         batch_sizes: Option<&[i64]>,
     ) -> Result<(Tensor, Vec<Tensor>)> {
         let RnnOptions { num_layers, dropout, .. } = self.options;
+        // Bounded: one or two states.
         let mut finals: Vec<Vec<Tensor>> = vec![Vec::new(); states.len()];
         let mut output = input.clone();
         for (layer, pair) in self.parameters.chunks(self.directions()).enumerate() {

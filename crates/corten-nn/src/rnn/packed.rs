@@ -206,6 +206,7 @@ pub fn pad_sequence(
     ensure!(!sequences.is_empty(), Runtime, "received an empty list of sequences");
     let lengths = sequences.iter().map(|sequence| sequence.size(0)).collect::<Result<Vec<_>>>()?;
     let length = lengths.iter().copied().max().unwrap_or(0);
+    // Bounded: the sequences that there are.
     let mut rows = Vec::with_capacity(sequences.len());
     for (sequence, own) in sequences.iter().zip(&lengths) {
         let mut shape = sequence.sizes().as_slice().to_vec();

@@ -170,6 +170,7 @@ type Walked = Result<(Vec<Tensor>, Vec<Tensor>)>;
 
 /// Sequences of one length.
 fn even(cell: Cell, pieces: &[Tensor], mut state: Vec<Tensor>, weights: &Weights<'_>) -> Walked {
+    // Bounded: as many as steps, which are tensors each.
     let mut outputs = Vec::with_capacity(pieces.len());
     for gates in pieces {
         state = cell.step(gates, &state, weights)?;
@@ -189,6 +190,7 @@ fn shrinking(
     mut state: Vec<Tensor>,
     weights: &Weights<'_>,
 ) -> Walked {
+    // Bounded: as many as steps, which are tensors each.
     let (mut outputs, mut ended) = (Vec::with_capacity(pieces.len()), Vec::new());
     for gates in pieces {
         let (size, have) = (gates.size(0)?, state[0].size(0)?);
@@ -211,6 +213,7 @@ fn shrinking(
 
 /// Packed, backwards: sequences join one by one with their initial states.
 fn growing(cell: Cell, pieces: &[Tensor], initial: Vec<Tensor>, weights: &Weights<'_>) -> Walked {
+    // Bounded: as many as steps, which are tensors each.
     let mut outputs = Vec::with_capacity(pieces.len());
     let first = pieces.first().map_or(Ok(0), |piece| piece.size(0))?;
     let mut state = rows(&initial, 0, first)?;

@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::print_stdout)] // each demonstration uses a part; programs may print
 
 use corten::data::{Subset, random_split};
+use corten::nn::Layer;
 use corten::nn::optim::{AdamW, OneCycle, Optimizer, Schedule};
 use corten::prelude::*;
 use corten::{Generator, Result};
