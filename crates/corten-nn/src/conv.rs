@@ -4,6 +4,7 @@ use crate::hooks::Hooks;
 use crate::lazy::{Lazy, Shapes, lazy_module};
 use crate::module::{Forward, Module, Parameter};
 use crate::padding::PaddingMode;
+use crate::parametrize::Weighted;
 use crate::print::Repr;
 use crate::size::Size;
 use crate::{empty, init};
@@ -266,8 +267,21 @@ macro_rules! convolution {
 
         impl Forward for $name {
             fn forward(&self, input: &Tensor) -> Result<Tensor> {
+                self.forward_with(input, &self.weight)
+            }
+        }
+
+        impl Weighted for $name {
+            const PARAMETRIZED: &'static str = concat!("Parametrized", stringify!($name));
+            const OUTPUT_DIM: usize = 0;
+
+            fn weight(&self) -> &Parameter {
+                &self.weight
+            }
+
+            fn forward_with(&self, input: &Tensor, weight: &Tensor) -> Result<Tensor> {
                 let ConvOptions { stride, padding, dilation, groups, padding_mode, .. } = &self.options;
-                let (weight, bias) = (&self.weight, self.bias.as_deref());
+                let bias = self.bias.as_deref();
                 if *padding_mode != PaddingMode::Zeros {
                     let widths = self.options.pad_widths(&self.kernel_size);
                     let input = op::pad(input, &widths, padding_mode.name(), None)?;
@@ -489,15 +503,18 @@ macro_rules! transposed {
             /// `Value` for other sizes.
             pub fn forward_to_size(&self, input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
                 let extra = self.options.output_padding(input, &self.kernel_size, output_size)?;
-                self.compute(input, &extra)
+                self.compute(input, &self.weight, &extra)
             }
 
-            fn compute(&self, input: &Tensor, output_padding: &[i64; $n]) -> Result<Tensor> {
+            fn compute(
+                &self,
+                input: &Tensor,
+                weight: &Tensor,
+                extra: &[i64; $n],
+            ) -> Result<Tensor> {
                 let ConvTransposeOptions { stride, padding, groups, dilation, .. } = &self.options;
-                let (weight, bias) = (&self.weight, self.bias.as_deref());
-                op::$op(
-                    input, weight, bias, &**stride, &**padding, output_padding, *groups, &**dilation,
-                )
+                let (bias, groups) = (self.bias.as_deref(), *groups);
+                op::$op(input, weight, bias, &**stride, &**padding, extra, groups, &**dilation)
             }
 
             fn repr(&self) -> String {
@@ -509,7 +526,20 @@ macro_rules! transposed {
 
         impl Forward for $name {
             fn forward(&self, input: &Tensor) -> Result<Tensor> {
-                self.compute(input, &self.options.output_padding)
+                self.forward_with(input, &self.weight)
+            }
+        }
+
+        impl Weighted for $name {
+            const PARAMETRIZED: &'static str = concat!("Parametrized", stringify!($name));
+            const OUTPUT_DIM: usize = 1;
+
+            fn weight(&self) -> &Parameter {
+                &self.weight
+            }
+
+            fn forward_with(&self, input: &Tensor, weight: &Tensor) -> Result<Tensor> {
+                self.compute(input, weight, &self.options.output_padding)
             }
         }
 

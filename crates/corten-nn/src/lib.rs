@@ -99,6 +99,7 @@ mod module;
 mod norm;
 pub mod optim;
 mod padding;
+mod parametrize;
 mod pool;
 mod print;
 mod rnn;
@@ -136,6 +137,7 @@ pub use norm::{
     LocalResponseNormOptions, RmsNorm, RmsNormOptions,
 };
 pub use padding::*;
+pub use parametrize::{SpectralNorm, SpectralNormOptions, WeightNorm, Weighted};
 pub use pool::*;
 pub use print::describe;
 pub use rnn::{

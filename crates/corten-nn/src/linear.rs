@@ -3,6 +3,7 @@
 use crate::hooks::Hooks;
 use crate::lazy::{Lazy, lazy_module};
 use crate::module::{Forward, Module, Parameter};
+use crate::parametrize::Weighted;
 use crate::print::Repr;
 use crate::{empty, init};
 use corten_core::{Result, ensure};
@@ -83,7 +84,20 @@ macro_rules! linear {
 
         impl Forward for $name {
             fn forward(&self, input: &Tensor) -> Result<Tensor> {
-                op::linear(input, &self.weight, self.bias.as_deref())
+                self.forward_with(input, &self.weight)
+            }
+        }
+
+        impl Weighted for $name {
+            const PARAMETRIZED: &'static str = concat!("Parametrized", stringify!($name));
+            const OUTPUT_DIM: usize = 0;
+
+            fn weight(&self) -> &Parameter {
+                &self.weight
+            }
+
+            fn forward_with(&self, input: &Tensor, weight: &Tensor) -> Result<Tensor> {
+                op::linear(input, weight, self.bias.as_deref())
             }
         }
     };

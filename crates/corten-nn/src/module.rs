@@ -317,6 +317,12 @@ impl<'a> Visitor<'a> {
         field.show(self);
     }
 
+    /// Shows a part of another module as one of this.
+    pub fn named(&mut self, name: &str, item: Item<'a>) {
+        name.clone_into(&mut self.name);
+        self.item(item);
+    }
+
     /// Shows one part under the present name.
     pub fn item(&mut self, item: Item<'a>) {
         self.items.push((self.name.clone(), item));

@@ -30,6 +30,10 @@ fn is_loss(name: &str) -> bool {
     name.contains("Loss") || ["CosineSimilarity", "PairwiseDistance"].contains(&name)
 }
 
+fn is_parametrized(name: &str) -> bool {
+    name.starts_with("WeightNorm") || name.starts_with("SpectralNorm")
+}
+
 fn is_large(name: &str) -> bool {
     ["Embedding", "Multihead", "Transformer", "Sequential", "ModuleList", "ModuleDict", "Parameter"]
         .iter()
@@ -84,7 +88,8 @@ fn modules_of_one_tensor_equal_pytorch() {
     upsampling(&mut goldens);
     norms(&mut goldens);
     goldens.finish(|name| {
-        let is_other = is_recurrent(name) || is_loss(name) || is_large(name);
+        let is_other =
+            is_recurrent(name) || is_loss(name) || is_large(name) || is_parametrized(name);
         !is_other && !name.contains(['1', '2', '3'])
     });
 }
@@ -259,7 +264,7 @@ fn modules_of_dimensions_equal_pytorch() {
     goldens.case("FractionalMaxPool3d", size, one(x(&[1, 2, 6, 6, 6])));
     let elsewhere = ["Dropout", "Softmax", "Upsampling", "CrossMap", "L1Loss", "SmoothL1"];
     goldens.finish(|name| {
-        let is_other = elsewhere.iter().any(|kind| name.starts_with(kind));
+        let is_other = is_parametrized(name) || elsewhere.iter().any(|kind| name.starts_with(kind));
         !is_other && ["1d", "2d", "3d"].iter().any(|n| name.contains(n))
     });
 }
@@ -334,4 +339,26 @@ fn tables_equal_pytorch() {
         let is_attention = ["Transformer", "Multihead"].iter().any(|kind| name.starts_with(kind));
         is_large(name) && !is_attention
     });
+}
+
+#[test]
+fn parametrized_layers_equal_pytorch() -> Result<()> {
+    let mut goldens = Goldens::read();
+    let transposed = || ConvTranspose2d::new(2, 3, 2);
+    let image = || x(&[1, 2, 3, 3]);
+    goldens.case("WeightNorm Linear", || WeightNorm::new(Linear::new(4, 3)?), both(x(&[2, 4])));
+    goldens.case("WeightNorm ConvTranspose2d", || WeightNorm::new(transposed()?), one(image()));
+    let bare = || Conv1d::with(2, 3, 2, ConvOptions { bias: false, ..Default::default() });
+    goldens.case("WeightNorm whole", || WeightNorm::with(bare()?, None), one(x(&[1, 2, 4])));
+    goldens.case("SpectralNorm Linear", || SpectralNorm::new(Linear::new(4, 3)?), both(x(&[2, 4])));
+    goldens.case("SpectralNorm ConvTranspose2d", || SpectralNorm::new(transposed()?), one(image()));
+    goldens.finish(is_parametrized);
+    let layer = WeightNorm::new(Linear::new(4, 3)?)?;
+    init::ones_(&layer.module("parametrizations.weight")?.named_parameters()[0].1)?;
+    let expected = layer.forward(&x(&[2, 4]))?;
+    let copy = layer.deep_clone()?;
+    assert_eq!(copy.named_parameters().len(), 3);
+    let plain = copy.into_inner()?;
+    assert!(op::allclose(&plain.forward(&x(&[2, 4]))?, &expected, 1e-5, 1e-6, false)?);
+    Ok(())
 }

@@ -10,6 +10,7 @@ import pathlib
 
 import torch
 from torch import nn
+from torch.nn.utils import parametrizations
 from torch.nn.utils import rnn as packing
 
 OUT = pathlib.Path(__file__).parents[1] / "modules.txt"
@@ -281,6 +282,17 @@ def losses():
     case("PairwiseDistance", lambda: nn.PairwiseDistance(p=1.0, keepdim=True), of(a, b))
 
 
+def parametrized():
+    for kind, function in (("WeightNorm", parametrizations.weight_norm),
+                           ("SpectralNorm", parametrizations.spectral_norm)):
+        both = (of(x(2, 4)), lambda m: m.eval()(x(2, 4)))
+        case(f"{kind} Linear", lambda f=function: f(nn.Linear(4, 3)), *both)
+        case(f"{kind} ConvTranspose2d", lambda f=function: f(nn.ConvTranspose2d(2, 3, 2)),
+             of(x(1, 2, 3, 3)))
+    case("WeightNorm whole", lambda: parametrizations.weight_norm(
+        nn.Conv1d(2, 3, 2, bias=False), dim=None), of(x(1, 2, 4)))
+
+
 def containers():
     case("Sequential", lambda: nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)),
          of(x(2, 4)))
@@ -323,7 +335,7 @@ def names():
 def main():
     OUT.with_name("module_names.txt").write_text("\n".join(names()) + "\n")
     for fill in (modules_of_one_tensor, dimensional_modules, tables_and_attention,
-                 recurrent_modules, losses, containers):
+                 recurrent_modules, losses, parametrized, containers):
         fill()
     lines = []
     for name, (make, run) in CASES.items():
