@@ -97,6 +97,8 @@ layers! {
     reflection_pad: ReflectionPad2d::new(1), [1, 1, 2, 3];
     circular_pad: CircularPad1d::new(1), [1, 1, 3];
     sequential: Sequential::new().with(Linear::new(2, 3)?).with(Tanh).with(Linear::new(3, 1)?), [2, 2];
+    weight_norm: WeightNorm::new(Conv1d::new(2, 2, 2)?)?, [1, 2, 3];
+    spectral_norm: frozen(SpectralNorm::new(Linear::new(3, 2)?)?), [2, 3];
     encoder_layer: TransformerEncoderLayer::with(4, 2, TransformerLayerOptions {
         dim_feedforward: 3, dropout: 0.0, ..Default::default()
     })?, [2, 1, 4];

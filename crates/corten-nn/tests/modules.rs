@@ -35,9 +35,18 @@ fn is_parametrized(name: &str) -> bool {
 }
 
 fn is_large(name: &str) -> bool {
-    ["Embedding", "Multihead", "Transformer", "Sequential", "ModuleList", "ModuleDict", "Parameter"]
-        .iter()
-        .any(|kind| name.starts_with(kind))
+    [
+        "init",
+        "Embedding",
+        "Multihead",
+        "Transformer",
+        "Sequential",
+        "ModuleList",
+        "ModuleDict",
+        "Parameter",
+    ]
+    .iter()
+    .any(|kind| name.starts_with(kind))
 }
 
 #[test]
@@ -337,7 +346,7 @@ fn tables_equal_pytorch() {
     goldens.case("ParameterDict", dict, |_| Ok(vec![]));
     goldens.finish(|name| {
         let is_attention = ["Transformer", "Multihead"].iter().any(|kind| name.starts_with(kind));
-        is_large(name) && !is_attention
+        is_large(name) && !is_attention && !name.starts_with("init")
     });
 }
 
@@ -361,4 +370,34 @@ fn parametrized_layers_equal_pytorch() -> Result<()> {
     let plain = copy.into_inner()?;
     assert!(op::allclose(&plain.forward(&x(&[2, 4]))?, &expected, 1e-5, 1e-6, false)?);
     Ok(())
+}
+
+#[test]
+fn first_values_equal_pytorch() {
+    let mut goldens = Goldens::read();
+    let mut case = |name: &str, shape: &[i64], fill: &dyn Fn(&Tensor) -> Result<()>| {
+        let make = || {
+            let tensor = op::empty_memory_format(shape, None, None, None, None, None)?;
+            fill(&tensor)?;
+            Ok(ParameterList::from_iter([Parameter::new(tensor)?]))
+        };
+        goldens.case(&format!("init {name}"), make, |_| Ok(vec![]));
+    };
+    use init::{Fan, Gain};
+    case("uniform", &[3, 4], &|t| init::uniform_(t, -1.0, 2.0));
+    case("normal", &[3, 4], &|t| init::normal_(t, 1.0, 2.0));
+    case("trunc_normal", &[6, 8], &|t| init::trunc_normal_(t, 0.0, 2.0, -2.0, 2.0));
+    case("trunc_normal far", &[6, 8], &|t| init::trunc_normal_(t, 0.0, 1.0, 2.0, 3.0));
+    case("constant", &[3], &|t| init::constant_(t, 0.3));
+    case("eye", &[3, 4], &init::eye_);
+    case("dirac", &[4, 3, 3, 3], &|t| init::dirac_(t, 2));
+    case("xavier_uniform", &[3, 4, 5], &|t| init::xavier_uniform_(t, 1.0));
+    case("xavier_normal", &[3, 4, 5], &|t| init::xavier_normal_(t, 2.0));
+    case("kaiming_uniform", &[3, 4, 5], &|t| init::kaiming_uniform_(t, Gain::Relu, Fan::In));
+    let leaky = Gain::LeakyRelu(0.2);
+    case("kaiming_normal", &[3, 4, 5], &|t| init::kaiming_normal_(t, leaky, Fan::Out));
+    case("orthogonal", &[3, 5], &|t| init::orthogonal_(t, 2.0));
+    case("orthogonal tall", &[5, 2, 2], &|t| init::orthogonal_(t, 1.0));
+    case("sparse", &[6, 3], &|t| init::sparse_(t, 0.4, 0.01));
+    goldens.finish(|name| name.starts_with("init"));
 }

@@ -10,6 +10,7 @@ import pathlib
 
 import torch
 from torch import nn
+from torch.nn import init
 from torch.nn.utils import parametrizations
 from torch.nn.utils import rnn as packing
 
@@ -293,6 +294,26 @@ def parametrized():
         nn.Conv1d(2, 3, 2, bias=False), dim=None), of(x(1, 2, 4)))
 
 
+def first_values():
+    for name, shape, fill in (
+        ("uniform", (3, 4), lambda t: init.uniform_(t, -1.0, 2.0)),
+        ("normal", (3, 4), lambda t: init.normal_(t, 1.0, 2.0)),
+        ("trunc_normal", (6, 8), lambda t: init.trunc_normal_(t, std=2.0)),
+        ("trunc_normal far", (6, 8), lambda t: init.trunc_normal_(t, a=2.0, b=3.0)),
+        ("constant", (3,), lambda t: init.constant_(t, 0.3)),
+        ("eye", (3, 4), init.eye_),
+        ("dirac", (4, 3, 3, 3), lambda t: init.dirac_(t, 2)),
+        ("xavier_uniform", (3, 4, 5), init.xavier_uniform_),
+        ("xavier_normal", (3, 4, 5), lambda t: init.xavier_normal_(t, 2.0)),
+        ("kaiming_uniform", (3, 4, 5), lambda t: init.kaiming_uniform_(t, nonlinearity="relu")),
+        ("kaiming_normal", (3, 4, 5), lambda t: init.kaiming_normal_(t, 0.2, mode="fan_out")),
+        ("orthogonal", (3, 5), lambda t: init.orthogonal_(t, 2.0)),
+        ("orthogonal tall", (5, 2, 2), init.orthogonal_),
+        ("sparse", (6, 3), lambda t: init.sparse_(t, 0.4)),
+    ):
+        case(f"init {name}", lambda s=shape, f=fill: nn.ParameterList([f(torch.empty(s))]))
+
+
 def containers():
     case("Sequential", lambda: nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)),
          of(x(2, 4)))
@@ -335,7 +356,7 @@ def names():
 def main():
     OUT.with_name("module_names.txt").write_text("\n".join(names()) + "\n")
     for fill in (modules_of_one_tensor, dimensional_modules, tables_and_attention,
-                 recurrent_modules, losses, parametrized, containers):
+                 recurrent_modules, losses, parametrized, first_values, containers):
         fill()
     lines = []
     for name, (make, run) in CASES.items():
