@@ -7,6 +7,17 @@ use std::collections::HashMap;
 
 /// The tensors that a deep copy has made, by the tensors they were made from: what a module shares
 /// between its parts, its copy shares too.
+///
+/// ```
+/// use corten::nn::{Linear, Memo};
+/// use corten::prelude::*;
+///
+/// let layer = Linear::new(2, 2)?;
+/// let mut memo = Memo::default();
+/// let (a, b) = (layer.deep_clone_with(&mut memo)?, layer.deep_clone_with(&mut memo)?);
+/// assert!(a.weight.is_same(&b.weight) && !a.weight.is_same(&layer.weight));
+/// # Ok::<(), corten::Error>(())
+/// ```
 #[derive(Default)]
 pub struct Memo {
     made: HashMap<usize, Tensor>,

@@ -42,11 +42,19 @@ pub struct Hooks(OnceLock<Arc<HookList>>);
 
 /// The hooks of a module that has some.
 #[derive(Default)]
-pub struct HookList {
+pub(crate) struct HookList {
     hooks: Mutex<Vec<(u64, Hook)>>,
 }
 
 /// Removes a hook of a module. Dropping the handle leaves the hook in place.
+///
+/// ```
+/// use corten::nn::{Hooks, ModuleHookHandle};
+///
+/// let hooks = Hooks::default();
+/// let handle: ModuleHookHandle = hooks.register_forward_pre(|_| Ok(None));
+/// handle.remove();
+/// ```
 #[derive(Clone)]
 pub struct ModuleHookHandle {
     list: Weak<HookList>,

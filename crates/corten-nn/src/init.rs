@@ -5,6 +5,14 @@ use corten_core::{Device, Result, Scalar, ensure, warn};
 use corten_ops::{Tensor, op};
 
 /// Which number of connections a variance is scaled by.
+///
+/// ```
+/// use corten::nn::{Linear, init};
+///
+/// let layer = Linear::new(4, 8)?;
+/// init::kaiming_normal_(&layer.weight, init::Gain::Relu, init::Fan::Out)?;
+/// # Ok::<(), corten::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fan {
     /// Inputs of each output.
@@ -14,6 +22,10 @@ pub enum Fan {
 }
 
 /// The nonlinearity behind a layer, whose shrinking the weights make up for.
+///
+/// ```
+/// assert_eq!(corten::nn::init::Gain::Selu.value(), 0.75);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Gain {
     /// None, a convolution, or a sigmoid: 1.

@@ -125,7 +125,7 @@ pub use distance::*;
 pub use dropout::*;
 pub use embedding::*;
 pub use ext::ModuleExt;
-pub use hooks::{HookList, Hooks, ModuleHookHandle};
+pub use hooks::{Hooks, ModuleHookHandle};
 pub use linear::*;
 pub use loss::Reduction;
 pub use losses::*;

@@ -109,6 +109,16 @@ impl dyn Module {
 ///
 /// Modules with other arguments (attention, recurrent networks, losses) have a method `forward` of
 /// their own.
+///
+/// ```
+/// use corten::prelude::*;
+///
+/// let layers: Vec<Box<dyn Forward>> = vec![Box::new(Relu), Box::new(Tanh)];
+/// let x = op::zeros(&[2], None, None, None, None)?;
+/// let y = layers.iter().try_fold(x, |x, layer| layer.call(&x))?;
+/// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0]);
+/// # Ok::<(), corten::Error>(())
+/// ```
 pub trait Forward: Module {
     /// The computation.
     ///
@@ -130,6 +140,15 @@ pub trait Forward: Module {
 }
 
 /// What a container holds: any [`Forward`], boxed as `Box<dyn Layer>`.
+///
+/// ```
+/// use corten::nn::Layer;
+/// use corten::prelude::*;
+///
+/// let layers: Vec<Box<dyn Layer>> = vec![Box::new(Relu), Box::new(Tanh)];
+/// let net: Sequential = layers.into_iter().collect();
+/// assert_eq!(net.len(), 2);
+/// ```
 pub trait Layer: Forward {
     /// A deep copy in a box of its own; see [`Module::deep_clone_with`].
     ///
@@ -259,6 +278,16 @@ impl Clone for Mode {
 }
 
 /// A direct part of a module.
+///
+/// ```
+/// use corten::nn::{Item, Linear, Visitor};
+///
+/// let layer = Linear::new(2, 3)?;
+/// let (name, item) = Visitor::parts(&layer).swap_remove(0);
+/// assert_eq!(name, "weight");
+/// assert!(matches!(item, Item::Parameter(weight) if weight.is_same(&layer.weight)));
+/// # Ok::<(), corten::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub enum Item<'a> {
     /// A trained tensor.
@@ -295,7 +324,30 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Collects the direct parts of a module.
+/// Collects the direct parts of a module; for modules that are written without `#[derive(Module)]`.
+///
+/// ```
+/// use corten::nn::{Linear, Module, Visitor};
+/// use corten::prelude::*;
+///
+/// struct Pair(Linear, Linear);
+///
+/// impl Module for Pair {
+///     fn visit<'a>(&'a self, visitor: &mut Visitor<'a>) {
+///         visitor.field("left", &self.0);
+///         visitor.field("right", &self.1);
+///     }
+///
+///     fn name(&self) -> &'static str {
+///         "Pair"
+///     }
+/// }
+///
+/// let pair = Pair(Linear::new(1, 1)?, Linear::new(1, 1)?);
+/// assert_eq!(pair.named_parameters()[2].0, "right.weight");
+/// assert!(pair.deep_clone().is_err());
+/// # Ok::<(), corten::Error>(())
+/// ```
 #[derive(Default)]
 pub struct Visitor<'a> {
     name: String,
@@ -330,7 +382,30 @@ impl<'a> Visitor<'a> {
 }
 
 /// What can be a field of a module: a parameter, a buffer, a mode, a module, an option of these,
-/// or a setting of one of Rust's own types.
+/// or a setting of one of Rust's own types. Other settings are marked `#[module(skip)]`.
+///
+/// A tensor is none of these, so that none is forgotten:
+///
+/// ```compile_fail
+/// use corten::prelude::*;
+///
+/// #[derive(Module)]
+/// struct Wrong {
+///     weight: Tensor,
+/// }
+/// ```
+///
+/// ```
+/// use corten::prelude::*;
+///
+/// #[derive(Module)]
+/// struct Right {
+///     weight: Parameter,
+///     heads: i64,
+///     #[module(skip)]
+///     pair: (i64, i64),
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no part of a module",
     note = "wrap tensors in `Parameter` or `Buffer`; mark settings with `#[module(skip)]`"

@@ -9,6 +9,17 @@ use corten_ops::{Tensor, op};
 use std::fmt;
 
 /// A layer whose weight may be computed from other tensors: linear maps and convolutions.
+///
+/// ```
+/// use corten::nn::{Linear, Weighted};
+/// use corten::prelude::*;
+///
+/// let layer = Linear::with_bias(2, 2, false)?;
+/// let zeros = op::zeros(&[2, 2], None, None, None, None)?;
+/// let x = op::ones(&[1, 2], None, None, None, None)?;
+/// assert_eq!(layer.forward_with(&x, &zeros)?.to_vec::<f32>()?, [0.0, 0.0]);
+/// # Ok::<(), corten::Error>(())
+/// ```
 pub trait Weighted: Forward {
     /// The printed name of the layer with such a weight.
     const PARAMETRIZED: &'static str;

@@ -288,7 +288,8 @@ impl TransformerEncoder {
         Ok(Self { layers: copies(layer, num_layers)?, norm, hooks: Hooks::default() })
     }
 
-    /// The stack under masks.
+    /// The stack under masks. Rows of padding are computed as all others; PyTorch sets them to
+    /// zero where it evaluates without gradients.
     ///
     /// # Errors
     /// For shapes that do not fit.
