@@ -8,6 +8,7 @@ mod facts;
 mod goldens;
 mod keys;
 mod layers;
+mod modules;
 mod ops;
 mod show;
 mod size;
@@ -24,6 +25,7 @@ cargo xtask ops [family]       operators per family: forms, kinds, gradients, ke
 cargo xtask show <operator>    everything that is generated for an operator
 cargo xtask size               the bytes of the release library by crate, beside their budget
 cargo xtask keys               writes ops/README.md, the table of the registry's keys
+cargo xtask modules            writes docs/modules.md, modules of PyTorch, Python and Rust
 cargo xtask goldens <python>   makes tests/goldens again with a Python that has PyTorch
 ";
 
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         ["show", operator] => show::run(operator),
         ["size"] => size::run(),
         ["keys"] => keys::run(),
+        ["modules"] => modules::run(),
         ["goldens", python] => goldens::run(python),
         [] => {
             print!("{USAGE}");

@@ -11,6 +11,7 @@ use corten::nn::{clip_grad_norm_, init};
 use corten::prelude::*;
 
 /// Causal self-attention and a feed-forward network, each behind a normalisation.
+#[derive(Module)]
 struct TransformerBlock {
     heads: i64,
     norm1: LayerNorm,
@@ -47,9 +48,7 @@ impl TransformerBlock {
     }
 }
 
-impl Module for TransformerBlock {
-    parts!(norm1, norm2, qkv, out, wide, narrow);
-
+impl Forward for TransformerBlock {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let x = (x + self.attend(x)?)?;
         let wide = op::gelu(&self.wide.forward(&self.norm2.forward(&x)?)?, "none")?;
@@ -58,6 +57,7 @@ impl Module for TransformerBlock {
 }
 
 /// Letters and positions to vectors, blocks, logits of the next letter.
+#[derive(Module)]
 struct Gpt {
     letters: Embedding,
     positions: Embedding,
@@ -86,9 +86,7 @@ impl Gpt {
     }
 }
 
-impl Module for Gpt {
-    parts!(letters, positions, blocks, norm, logits);
-
+impl Forward for Gpt {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let places = op::arange(x.size(1)?.into(), Some(DType::Int64), None, None, None)?;
         let x = (self.letters.forward(x)? + self.positions.forward(&places)?)?;

@@ -11,7 +11,7 @@ use corten::ops::Conversion;
 use corten::prelude::*;
 
 fn model() -> Result<Sequential> {
-    let same = Conv2dOptions { padding: [1, 1], ..Conv2dOptions::default() };
+    let same = Conv2dOptions { padding: [1, 1].into(), ..Conv2dOptions::default() };
     Ok(Sequential::new()
         .with(Conv2d::with(1, 16, [3, 3], same)?)
         .with(Relu)
@@ -37,7 +37,7 @@ fn main() -> Result<()> {
     let Some(train) = digits()?.into_iter().next() else { return Ok(()) };
     let model = model()?;
     move_to(&model, device)?;
-    let mut optimizer = AdamW::new(model.parameters(), AdamW::defaults())?;
+    let mut optimizer = AdamW::new(model.parameters(), AdamWOptions::default())?;
     optimizer.set_lr(option("lr", 4e-3));
     let loader = DataLoader::new(train, 64).shuffle(true);
     let (mut start, mut end) = (Event::new(true), Event::new(true));

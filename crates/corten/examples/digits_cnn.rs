@@ -10,15 +10,15 @@ use corten::prelude::*;
 
 /// Two convolutions with batch normalisation and two linear layers: 42 thousand weights.
 fn model() -> Result<Sequential> {
-    let same = Conv2dOptions { padding: [1, 1], ..Conv2dOptions::default() };
+    let same = Conv2dOptions { padding: 1.into(), ..Default::default() };
     Ok(Sequential::new()
-        .with(Conv2d::with(1, 16, [3, 3], same)?)
+        .with(Conv2d::with(1, 16, 3, same)?)
         .with(BatchNorm2d::new(16)?)
         .with(Relu)
-        .with(Conv2d::with(16, 32, [3, 3], same)?)
+        .with(Conv2d::with(16, 32, 3, same)?)
         .with(BatchNorm2d::new(32)?)
         .with(Relu)
-        .with(MaxPool2d::new([2, 2]))
+        .with(MaxPool2d::new(2))
         .with(Flatten::default())
         .with(Linear::new(32 * 4 * 4, 64)?)
         .with(Relu)

@@ -6,10 +6,13 @@
 mod common;
 
 use common::{accuracy, digits, option, save, train_classifier};
-use corten::nn::{TransformerEncoder, TransformerEncoderLayer, TransformerLayerOptions};
+use corten::nn::{
+    FeedForwardActivation, TransformerEncoder, TransformerEncoderLayer, TransformerLayerOptions,
+};
 use corten::prelude::*;
 
 /// Patches to vectors, positions added, two encoder layers, the mean, ten classes.
+#[derive(Module)]
 struct Reader {
     patches: Conv2d,
     positions: Parameter,
@@ -19,29 +22,29 @@ struct Reader {
 
 impl Reader {
     fn new(width: i64, heads: i64, layers: usize) -> Result<Self> {
-        let stride = Conv2dOptions { stride: [2, 2], ..Conv2dOptions::default() };
-        let patches = Conv2d::with(1, width, [2, 2], stride)?;
+        let stride = Conv2dOptions { stride: 2.into(), ..Default::default() };
+        let patches = Conv2d::with(1, width, 2, stride)?;
         let positions = (op::randn(&[16, width], None, None, None, None)? * 0.02)?;
         let options = TransformerLayerOptions {
-            feedforward: 2 * width,
+            dim_feedforward: 2 * width,
             dropout: 0.0,
-            gelu: true,
+            activation: FeedForwardActivation::Gelu,
             batch_first: true,
             norm_first: true,
+            ..Default::default()
         };
-        let layer = || TransformerEncoderLayer::new(width, heads, options);
+        let layer = TransformerEncoderLayer::with(width, heads, options)?;
+        let norm = Some(LayerNorm::new(&[width])?);
         Ok(Self {
             patches,
             positions: Parameter::new(positions)?,
-            encoder: TransformerEncoder::new(layers, layer, Some(LayerNorm::new(&[width])?))?,
+            encoder: TransformerEncoder::new(&layer, layers, norm)?,
             classes: Linear::new(width, 10)?,
         })
     }
 }
 
-impl Module for Reader {
-    parts!(positions, patches, encoder, classes);
-
+impl Forward for Reader {
     fn forward(&self, images: &Tensor) -> Result<Tensor> {
         let patches = self.patches.forward(images)?.flatten_with(2, -1)?.transpose(1, 2)?;
         let read = self.encoder.forward(&(patches + &*self.positions)?)?;

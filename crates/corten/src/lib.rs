@@ -23,7 +23,6 @@ pub use corten_cpu as cpu;
 pub use corten_cuda as cuda;
 pub use corten_data as data;
 pub use corten_io as io;
-pub use corten_nn as nn;
 pub use corten_ops as ops;
 
 pub use corten_autograd::{backward, enable_grad, grad, inference_mode, no_grad};
@@ -33,6 +32,13 @@ pub use corten_core::{
 pub use corten_ops::{Tensor, build, op, s, tensor};
 
 pub mod prelude;
+
+/// Modules, initialisation, losses, optimizers.
+pub mod nn {
+    /// Implements [`Module`](trait@Module) for a struct of layers, parameters and buffers.
+    pub use corten_derive::FacadeModule as Module;
+    pub use corten_nn::*;
+}
 
 /// Registers the operators' kernels and gradients. Programs need not call it: it runs before
 /// `main`.

@@ -37,14 +37,14 @@
 //! # }
 //! ```
 
+pub use crate::nn::{
+    BatchNorm1d, BatchNorm2d, Buffer, Conv1d, Conv2d, Conv2dOptions, Dropout, Embedding, Flatten,
+    Forward, Gelu, LayerNorm, Linear, MaxPool2d, Module, ModuleExt, ModuleList, Parameter,
+    Reduction, Relu, Sequential, Tanh, loss,
+};
 pub use corten_autograd::{Autograd, no_grad};
 pub use corten_core::{DType, Device, Result, Scalar};
 pub use corten_data::{DataLoader, Dataset, TensorDataset};
 pub use corten_nn::optim::lr_scheduler::LrScheduler;
 pub use corten_nn::optim::{Adam, AdamOptions, AdamW, AdamWOptions, Optimizer, Sgd, SgdOptions};
-pub use corten_nn::{
-    BatchNorm1d, BatchNorm2d, Conv1d, Conv2d, Conv2dOptions, Dropout, Embedding, Flatten, Gelu,
-    LayerNorm, Linear, MaxPool2d, Module, ModuleExt, ModuleList, Parameter, Reduction, Relu,
-    Sequential, Tanh, loss, parts,
-};
 pub use corten_ops::{Tensor, build, op, s, tensor};

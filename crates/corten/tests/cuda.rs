@@ -202,7 +202,7 @@ fn graphs_replay_what_was_captured() -> Result<()> {
     let Some(_alone) = devices() else { return Ok(()) };
     let x = range(4)?.to(Device::cuda(0))?;
     (&x * 3.0)?;
-    let (graph, y) = CudaGraph::capture(|| &x * 3.0)?;
+    let (mut graph, y) = CudaGraph::capture(|| &x * 3.0)?;
     op::copy_(&x, &Tensor::from_vec(vec![5.0f32, 6.0, 7.0, 8.0], &[4])?, false)?;
     graph.replay()?;
     assert_eq!(y.to(Device::CPU)?.to_vec::<f32>()?, [15.0, 18.0, 21.0, 24.0]);
@@ -220,13 +220,13 @@ fn graphs_replay_what_was_captured() -> Result<()> {
 /// The losses of some steps of a small network.
 fn losses(device: Device) -> Result<Vec<f32>> {
     corten::manual_seed(0);
-    let model = Sequential::new().with(Linear::new(4, 16)?).with(Gelu).with(Linear::new(16, 3)?);
+    let model = Sequential::new().with(Linear::new(4, 16)?).with(Gelu::default()).with(Linear::new(16, 3)?);
     for parameter in model.parameters() {
         parameter.set_data(&parameter.detach()?.to(device)?)?;
     }
     let x = op::randn(&[12, 4], None, None, None, None)?.to(device)?;
     let y = Tensor::from_vec((0..12).map(|i| i % 3).collect::<Vec<i64>>(), &[12])?.to(device)?;
-    let mut optimizer = AdamW::new(model.parameters(), AdamW::defaults())?;
+    let mut optimizer = AdamW::new(model.parameters(), AdamWOptions::default())?;
     let mut losses = Vec::new();
     for _ in 0..8 {
         let loss = loss::cross_entropy(&model.forward(&x)?, &y)?;

@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::print_stdout)] // each demonstration uses a part; programs may print
 
 use corten::data::{Subset, random_split};
+use corten::nn::Layer;
 use corten::nn::optim::lr_scheduler::{LrScheduler, OneCycleLR};
 use corten::nn::optim::{AdamW, AdamWOptions, Optimizer};
 use corten::prelude::*;
@@ -68,7 +69,7 @@ impl Progress {
 }
 
 /// The fraction of samples whose most probable class is the label.
-pub(crate) fn accuracy(model: &dyn Module, data: Subset<TensorDataset>) -> Result<f64> {
+pub(crate) fn accuracy(model: &dyn Layer, data: Subset<TensorDataset>) -> Result<f64> {
     model.eval();
     let count = data.len();
     let all = DataLoader::new(data, count);
@@ -85,7 +86,7 @@ pub(crate) fn accuracy(model: &dyn Module, data: Subset<TensorDataset>) -> Resul
 
 /// Trains with AdamW and a one-cycle schedule; returns the losses.
 pub(crate) fn train_classifier(
-    model: &dyn Module,
+    model: &dyn Layer,
     train: Subset<TensorDataset>,
     epochs: usize,
     lr: f64,
@@ -111,7 +112,7 @@ pub(crate) fn train_classifier(
 }
 
 /// Writes the weights and the curve of the losses.
-pub(crate) fn save(model: &dyn Module, losses: &[f32], name: &str) -> Result<()> {
+pub(crate) fn save(model: &dyn Layer, losses: &[f32], name: &str) -> Result<()> {
     let out = PathBuf::from(option("out", "out".to_owned()));
     let failed = |error: std::io::Error| corten::core::err!(Value, "{}: {error}", out.display());
     std::fs::create_dir_all(&out).map_err(failed)?;
