@@ -37,7 +37,7 @@ pub enum CaptureMode {
 /// # fn run(input: corten_ops::Tensor, batches: Vec<corten_ops::Tensor>) -> corten_core::Result<()> {
 /// // Once before, so that kernels are compiled and caches are filled.
 /// step(&input)?;
-/// let (graph, output) = Graph::capture(|| step(&input))?;
+/// let (mut graph, output) = Graph::capture(|| step(&input))?;
 /// for batch in batches {
 ///     corten_ops::op::copy_(&input, &batch, true)?;
 ///     graph.replay()?;

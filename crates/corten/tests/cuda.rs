@@ -78,7 +78,7 @@ fn devices_are_counted_and_chosen() -> Result<()> {
     }
     assert_eq!(cuda::set_device(0)?, 1);
     let error = cuda::set_device(2).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Runtime);
+    assert_eq!(error.kind(), ErrorKind::Accelerator);
     assert!(error.message().contains("invalid device ordinal"), "{error}");
     assert!(range(2)?.to(Device::cuda(5)).is_err());
     assert_eq!(cuda::device_properties(0)?.warp_size, 32);
