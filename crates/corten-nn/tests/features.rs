@@ -201,6 +201,9 @@ fn conversions_keep_integers_and_gradients() -> Result<()> {
     assert_eq!(net.seen.dtype(), DType::Int64);
     net.half()?;
     assert_eq!(net.mean.dtype(), DType::Float16);
+    assert!(net.to_device(Device::META).is_err());
+    net.to(Some(Device::CPU), Some(DType::Float32))?;
+    assert_eq!(net.mean.dtype(), DType::Float32);
     let Err(error) = net.to_dtype(DType::Int32) else { panic!("cast to integers") };
     assert!(error.message().starts_with("nn.Module.to only accepts floating point or complex"));
     Ok(())
@@ -324,15 +327,23 @@ fn backward_hooks_see_both_gradients() -> Result<()> {
     let kept = seen.clone();
     let hooks = layer.hooks().unwrap();
     let handle = hooks.register_full_backward(move |of_input, of_output| {
-        kept.lock().unwrap().extend(of_input.to_vec::<f32>()?);
-        kept.lock().unwrap().extend(of_output.to_vec::<f32>()?);
+        let mut seen = kept.lock().unwrap();
+        seen.extend(of_output.to_vec::<f32>()?);
+        let Some(of_input) = of_input else { return Ok(None) };
+        seen.extend(of_input.to_vec::<f32>()?);
         Ok(Some((of_input * 10.0)?))
     });
+    let without = shifted(&[1, 2], 1.0);
+    layer.call(&without)?.sum()?.backward()?;
+    assert_eq!(*seen.lock().unwrap(), [1.0; 2]);
+    seen.lock().unwrap().clear();
+    let before = hooks.register_full_backward_pre(|of_output| Ok(Some((of_output * 3.0)?)));
     let x = x(&[1, 2]).requires_grad_(true)?;
-    (layer.call(&x)? * 3.0)?.sum()?.backward()?;
+    layer.call(&x)?.sum()?.backward()?;
     assert_eq!(*seen.lock().unwrap(), [3.0; 4]);
     assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [30.0, 30.0]);
     handle.remove();
+    before.remove();
     x.set_grad(None)?;
     layer.call(&x)?.sum()?.backward()?;
     assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [1.0, 1.0]);
