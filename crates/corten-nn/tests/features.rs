@@ -382,3 +382,57 @@ fn vectors_become_parameters() -> Result<()> {
     assert!(utils::vector_to_parameters(&x(&[3]), &layer.parameters()).is_err());
     Ok(())
 }
+
+#[test]
+fn settings_are_refused_in_pytorchs_words() -> Result<()> {
+    let message = |error: Option<corten::Error>| error.map(|e| e.message().to_owned());
+    let refused = |made: Result<()>| message(made.err()).unwrap_or_default();
+    let strided =
+        ConvOptions { stride: 2.into(), padding: ConvPadding::Same, ..Default::default() };
+    assert_eq!(
+        refused(Conv2d::with(1, 1, 3, strided).map(drop)),
+        "padding='same' is not supported for strided convolutions"
+    );
+    let grouped = ConvOptions { groups: 2, ..Default::default() };
+    assert_eq!(
+        refused(Conv1d::with(3, 2, 1, grouped).map(drop)),
+        "in_channels must be divisible by groups"
+    );
+    assert_eq!(
+        refused(GroupNorm::new(3, 4).map(drop)),
+        "num_channels (4) must be divisible by num_groups (3)"
+    );
+    assert_eq!(
+        refused(MultiheadAttention::new(8, 3).map(drop)),
+        "embed_dim must be divisible by num_heads"
+    );
+    assert_eq!(
+        refused(Dropout::new(1.5).map(drop)),
+        "dropout probability has to be between 0 and 1, but got 1.5"
+    );
+    assert_eq!(
+        refused(BatchNorm2d::new(3)?.forward(&x(&[2, 3])).map(drop)),
+        "expected 4D input (got 2D input)"
+    );
+    assert_eq!(
+        refused(BatchNorm1d::new(3)?.forward(&x(&[1, 3])).map(drop)),
+        "Expected more than 1 value per channel when training, got input size torch.Size([1, 3])"
+    );
+    assert_eq!(
+        refused(Embedding::with_padding(3, 2, 4).map(drop)),
+        "Padding_idx must be within num_embeddings"
+    );
+    assert!(
+        refused(ConvTranspose1d::new(1, 1, 3)?.forward_to_size(&x(&[1, 1, 4]), &[9]).map(drop))
+            .starts_with("requested an output size of [9], but valid sizes range from [6] to [6]")
+    );
+    let linear = Upsample::with(
+        Resize::size(4),
+        UpsampleOptions { mode: Interpolation::Linear, ..Default::default() },
+    );
+    assert_eq!(
+        refused(linear.forward(&x(&[1, 1, 2, 2])).map(drop)),
+        "Got 4D input, but linear mode needs 3D input"
+    );
+    Ok(())
+}
