@@ -152,3 +152,28 @@ fn rust_name(name: &str) -> String {
     }
     made
 }
+
+#[cfg(test)]
+mod tests {
+    use super::rust_name;
+
+    #[test]
+    fn acronyms_are_words() {
+        for (name, expected) in [
+            ("LSTMCell", "LstmCell"),
+            ("BCEWithLogitsLoss", "BceWithLogitsLoss"),
+            ("L1Loss", "L1Loss"),
+            ("CrossMapLRN2d", "CrossMapLrn2d"),
+            ("LPPool2d", "LpPool2d"),
+            ("ReLU6", "Relu6"),
+            ("LeakyReLU", "LeakyRelu"),
+            ("PReLU", "PRelu"),
+            ("SiLU", "Silu"),
+            ("GELU", "Gelu"),
+            ("Conv2d", "Conv2d"),
+            ("MultiLabelSoftMarginLoss", "MultiLabelSoftMarginLoss"),
+        ] {
+            assert_eq!(rust_name(name), expected);
+        }
+    }
+}

@@ -212,6 +212,12 @@ macro_rules! batch_norm {
                 if by_batch {
                     let sizes = input.sizes();
                     check_count(sizes[0] * sizes[2..].iter().product::<i64>(), &sizes)?;
+                    ensure!(
+                        self.options.eps > 0.0,
+                        Value,
+                        "batch_norm eps must be positive during training, but got {}",
+                        self.options.eps.repr()
+                    );
                 }
                 op::batch_norm(
                     input,

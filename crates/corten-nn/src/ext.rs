@@ -215,7 +215,8 @@ pub trait ModuleExt: Module {
     /// Moves all parameters and buffers and casts those of floating point, with their gradients.
     ///
     /// # Errors
-    /// `Type` for a dtype that is neither of floating point nor complex, and those of the copies.
+    /// `Type` for a dtype that is neither of floating point nor complex, `Runtime` between the meta
+    /// device and others (the tensors stay the same objects), and those of the copies.
     fn to(&self, device: Option<Device>, dtype: Option<DType>) -> Result<()> {
         if let Some(dtype) = dtype
             && !(dtype.is_floating_point() || dtype.is_complex())

@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 type PreHook = dyn Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync;
 type ForwardHook = dyn Fn(&Tensor, &Tensor) -> Result<Option<Tensor>> + Send + Sync;
+type BackwardHook = dyn Fn(Option<&Tensor>, &Tensor) -> Result<Option<Tensor>> + Send + Sync;
 
 #[derive(Clone)]
 enum Hook {
     Pre(Arc<PreHook>),
     Forward(Arc<ForwardHook>),
-    Backward(Arc<ForwardHook>),
+    BackwardPre(Arc<PreHook>),
+    Backward(Arc<BackwardHook>),
 }
 
 /// The hooks of one module. They run in [`Forward::call`](crate::Forward::call), in the order of
@@ -99,11 +101,19 @@ impl Hooks {
         self.add(Hook::Forward(Arc::new(hook)))
     }
 
+    /// Calls `hook` with the gradient of the output when it is known; it may return another one.
+    pub fn register_full_backward_pre(
+        &self,
+        hook: impl Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
+    ) -> ModuleHookHandle {
+        self.add(Hook::BackwardPre(Arc::new(hook)))
+    }
+
     /// Calls `hook` with the gradients of input and output when they are known; it may return
-    /// another gradient of the input. Only inputs that require a gradient have one.
+    /// another gradient of the input. Inputs that require no gradient have none.
     pub fn register_full_backward(
         &self,
-        hook: impl Fn(&Tensor, &Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
+        hook: impl Fn(Option<&Tensor>, &Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
     ) -> ModuleHookHandle {
         self.add(Hook::Backward(Arc::new(hook)))
     }
@@ -142,8 +152,8 @@ impl HookList {
                 input = other;
             }
         }
-        let backward: Vec<Arc<ForwardHook>> = hooks.iter().filter_map(Hook::backward).collect();
-        if !backward.is_empty() && input.requires_grad() {
+        let backward = Backward::of(&hooks);
+        if backward.is_some() && input.requires_grad() {
             input = op::alias(&input)?;
         }
         let mut output = forward(&input)?;
@@ -154,39 +164,75 @@ impl HookList {
                 output = other;
             }
         }
-        if backward.is_empty() { Ok(output) } else { watched(&input, &output, backward) }
+        match backward {
+            Some(backward) => backward.watch(&input, &output),
+            None => Ok(output),
+        }
     }
 }
 
-impl Hook {
-    fn backward(&self) -> Option<Arc<ForwardHook>> {
-        if let Self::Backward(hook) = self { Some(hook.clone()) } else { None }
-    }
+/// The hooks that gradients are handed to.
+struct Backward {
+    before: Vec<Arc<PreHook>>,
+    after: Vec<Arc<BackwardHook>>,
 }
 
-/// An output whose gradient is kept until that of the input is there, and handed over with it.
-fn watched(input: &Tensor, output: &Tensor, hooks: Vec<Arc<ForwardHook>>) -> Result<Tensor> {
-    if !input.requires_grad() || !output.requires_grad() {
-        return Ok(output.clone());
-    }
-    let kept: Arc<Mutex<Option<Tensor>>> = Arc::default();
-    let output = op::alias(output)?;
-    let keep = kept.clone();
-    output.register_hook(move |grad| {
-        *keep.lock().unwrap_or_else(PoisonError::into_inner) = Some(grad.clone());
-        Ok(None)
-    })?;
-    input.register_hook(move |grad| {
-        let of_output = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(of_output) = of_output else { return Ok(None) };
-        let mut changed = None;
-        for hook in &hooks {
-            let present = changed.as_ref().unwrap_or(grad);
-            if let Some(other) = hook(present, &of_output)? {
-                changed = Some(other);
+impl Backward {
+    fn of(hooks: &[Hook]) -> Option<Self> {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for hook in hooks {
+            match hook {
+                Hook::BackwardPre(hook) => before.push(hook.clone()),
+                Hook::Backward(hook) => after.push(hook.clone()),
+                Hook::Pre(_) | Hook::Forward(_) => {}
             }
         }
-        Ok(changed)
-    })?;
-    Ok(output)
+        (!before.is_empty() || !after.is_empty()).then_some(Self { before, after })
+    }
+
+    /// An output whose gradient is kept until that of the input is there, and handed over with it;
+    /// at once if the input will have none.
+    fn watch(self, input: &Tensor, output: &Tensor) -> Result<Tensor> {
+        if !output.requires_grad() {
+            return Ok(output.clone());
+        }
+        let Self { before, after } = self;
+        let waits = input.requires_grad();
+        let kept: Arc<Mutex<Option<Tensor>>> = Arc::default();
+        let output = op::alias(output)?;
+        let (keep, at_once) = (kept.clone(), after.clone());
+        output.register_hook(move |grad| {
+            let changed = changed(grad, &before, |hook, grad| hook(grad))?;
+            let present = changed.as_ref().unwrap_or(grad);
+            if waits {
+                *keep.lock().unwrap_or_else(PoisonError::into_inner) = Some(present.clone());
+            } else {
+                at_once.iter().try_for_each(|hook| hook(None, present).map(drop))?;
+            }
+            Ok(changed)
+        })?;
+        if waits {
+            input.register_hook(move |grad| {
+                let of_output = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let Some(of_output) = of_output else { return Ok(None) };
+                changed(grad, &after, |hook, grad| hook(Some(grad), &of_output))
+            })?;
+        }
+        Ok(output)
+    }
+}
+
+/// What hooks make of a gradient, one after the other, if they change it.
+fn changed<H>(
+    grad: &Tensor,
+    hooks: &[H],
+    call: impl Fn(&H, &Tensor) -> Result<Option<Tensor>>,
+) -> Result<Option<Tensor>> {
+    let mut changed = None;
+    for hook in hooks {
+        if let Some(other) = call(hook, changed.as_ref().unwrap_or(grad))? {
+            changed = Some(other);
+        }
+    }
+    Ok(changed)
 }

@@ -201,6 +201,9 @@ fn conversions_keep_integers_and_gradients() -> Result<()> {
     assert_eq!(net.seen.dtype(), DType::Int64);
     net.half()?;
     assert_eq!(net.mean.dtype(), DType::Float16);
+    assert!(net.to_device(Device::META).is_err());
+    net.to(Some(Device::CPU), Some(DType::Float32))?;
+    assert_eq!(net.mean.dtype(), DType::Float32);
     let Err(error) = net.to_dtype(DType::Int32) else { panic!("cast to integers") };
     assert!(error.message().starts_with("nn.Module.to only accepts floating point or complex"));
     Ok(())
@@ -324,15 +327,23 @@ fn backward_hooks_see_both_gradients() -> Result<()> {
     let kept = seen.clone();
     let hooks = layer.hooks().unwrap();
     let handle = hooks.register_full_backward(move |of_input, of_output| {
-        kept.lock().unwrap().extend(of_input.to_vec::<f32>()?);
-        kept.lock().unwrap().extend(of_output.to_vec::<f32>()?);
+        let mut seen = kept.lock().unwrap();
+        seen.extend(of_output.to_vec::<f32>()?);
+        let Some(of_input) = of_input else { return Ok(None) };
+        seen.extend(of_input.to_vec::<f32>()?);
         Ok(Some((of_input * 10.0)?))
     });
+    let without = shifted(&[1, 2], 1.0);
+    layer.call(&without)?.sum()?.backward()?;
+    assert_eq!(*seen.lock().unwrap(), [1.0; 2]);
+    seen.lock().unwrap().clear();
+    let before = hooks.register_full_backward_pre(|of_output| Ok(Some((of_output * 3.0)?)));
     let x = x(&[1, 2]).requires_grad_(true)?;
-    (layer.call(&x)? * 3.0)?.sum()?.backward()?;
+    layer.call(&x)?.sum()?.backward()?;
     assert_eq!(*seen.lock().unwrap(), [3.0; 4]);
     assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [30.0, 30.0]);
     handle.remove();
+    before.remove();
     x.set_grad(None)?;
     layer.call(&x)?.sum()?.backward()?;
     assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [1.0, 1.0]);
@@ -369,5 +380,59 @@ fn vectors_become_parameters() -> Result<()> {
     assert_eq!(layer.bias.as_ref().unwrap().to_vec::<f32>()?, [4.0, 5.0]);
     assert!(layer.weight.requires_grad());
     assert!(utils::vector_to_parameters(&x(&[3]), &layer.parameters()).is_err());
+    Ok(())
+}
+
+#[test]
+fn settings_are_refused_in_pytorchs_words() -> Result<()> {
+    let message = |error: Option<corten::Error>| error.map(|e| e.message().to_owned());
+    let refused = |made: Result<()>| message(made.err()).unwrap_or_default();
+    let strided =
+        ConvOptions { stride: 2.into(), padding: ConvPadding::Same, ..Default::default() };
+    assert_eq!(
+        refused(Conv2d::with(1, 1, 3, strided).map(drop)),
+        "padding='same' is not supported for strided convolutions"
+    );
+    let grouped = ConvOptions { groups: 2, ..Default::default() };
+    assert_eq!(
+        refused(Conv1d::with(3, 2, 1, grouped).map(drop)),
+        "in_channels must be divisible by groups"
+    );
+    assert_eq!(
+        refused(GroupNorm::new(3, 4).map(drop)),
+        "num_channels (4) must be divisible by num_groups (3)"
+    );
+    assert_eq!(
+        refused(MultiheadAttention::new(8, 3).map(drop)),
+        "embed_dim must be divisible by num_heads"
+    );
+    assert_eq!(
+        refused(Dropout::new(1.5).map(drop)),
+        "dropout probability has to be between 0 and 1, but got 1.5"
+    );
+    assert_eq!(
+        refused(BatchNorm2d::new(3)?.forward(&x(&[2, 3])).map(drop)),
+        "expected 4D input (got 2D input)"
+    );
+    assert_eq!(
+        refused(BatchNorm1d::new(3)?.forward(&x(&[1, 3])).map(drop)),
+        "Expected more than 1 value per channel when training, got input size torch.Size([1, 3])"
+    );
+    assert_eq!(
+        refused(Embedding::with_padding(3, 2, 4).map(drop)),
+        "Padding_idx must be within num_embeddings"
+    );
+    assert!(
+        refused(ConvTranspose1d::new(1, 1, 3)?.forward_to_size(&x(&[1, 1, 4]), &[9]).map(drop))
+            .starts_with("requested an output size of [9], but valid sizes range from [6] to [6]")
+    );
+    let linear = Upsample::with(
+        Resize::size(4),
+        UpsampleOptions { mode: Interpolation::Linear, ..Default::default() },
+    );
+    assert_eq!(
+        refused(linear.forward(&x(&[1, 1, 2, 2])).map(drop)),
+        "Got 4D input, but linear mode needs 3D input"
+    );
     Ok(())
 }
