@@ -220,7 +220,8 @@ fn graphs_replay_what_was_captured() -> Result<()> {
 /// The losses of some steps of a small network.
 fn losses(device: Device) -> Result<Vec<f32>> {
     corten::manual_seed(0);
-    let model = Sequential::new().with(Linear::new(4, 16)?).with(Gelu::default()).with(Linear::new(16, 3)?);
+    let model =
+        Sequential::new().with(Linear::new(4, 16)?).with(Gelu::default()).with(Linear::new(16, 3)?);
     for parameter in model.parameters() {
         parameter.set_data(&parameter.detach()?.to(device)?)?;
     }
