@@ -130,6 +130,7 @@ fn transformers_equal_pytorch() {
 
 #[test]
 fn causal_attention_equals_its_mask() -> Result<()> {
+    let _drawing = drawing();
     let attention = MultiheadAttention::new(8, 2)?;
     let q = x(&[5, 2, 8]);
     let mask = Transformer::generate_square_subsequent_mask(5, None)?;

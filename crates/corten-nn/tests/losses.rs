@@ -122,6 +122,7 @@ fn losses_equal_pytorch() -> Result<()> {
 
 #[test]
 fn any_distance_may_be_given() -> Result<()> {
+    let _drawing = drawing();
     let (a, b, c) = (x(&[3, 4]), shifted(&[3, 4], 1.0), shifted(&[3, 4], 2.0));
     let distance: Distance =
         std::sync::Arc::new(|a, b| op::pairwise_distance(a, b, 2.0, 1e-6, false));

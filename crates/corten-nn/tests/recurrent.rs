@@ -144,6 +144,7 @@ fn recurrent_networks_equal_pytorch() {
 
 #[test]
 fn packed_sequences_come_back() -> Result<()> {
+    let _drawing = drawing();
     let sequences = [x(&[2, 3]), x(&[4, 3]), x(&[1, 3])];
     let packed = pack_sequence(&sequences, false)?;
     assert_eq!(packed.batch_sizes, [3, 2, 1, 1]);
@@ -161,6 +162,7 @@ fn packed_sequences_come_back() -> Result<()> {
 
 #[test]
 fn lengths_that_do_not_fit_are_refused() -> Result<()> {
+    let _drawing = drawing();
     let padded = x(&[3, 2, 1]);
     for (lengths, expected) in [
         (vec![1, 2], "`lengths` array must be sorted in decreasing order"),
@@ -180,6 +182,7 @@ fn lengths_that_do_not_fit_are_refused() -> Result<()> {
 
 #[test]
 fn wrong_inputs_are_refused_in_pytorchs_words() -> Result<()> {
+    let _drawing = drawing();
     let lstm = Lstm::new(4, 6)?;
     let refusal = |input: &Tensor, hx: Option<(&Tensor, &Tensor)>| {
         lstm.forward(input, hx).err().map(|error| error.message().to_owned()).unwrap_or_default()

@@ -5,7 +5,7 @@
 use corten::nn::*;
 use corten::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Sines.
 pub(crate) fn shifted(shape: &[i64], shift: f64) -> Tensor {
@@ -57,6 +57,12 @@ fn parts(text: &str) -> Vec<String> {
     text.split(';').filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
+/// Held by a test while it draws random numbers: the generator is one for all threads.
+pub(crate) fn drawing() -> MutexGuard<'static, ()> {
+    static GENERATOR: Mutex<()> = Mutex::new(());
+    GENERATOR.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Goldens {
     pub(crate) fn read() -> Self {
         let text = include_str!("../../../../tests/goldens/modules.txt");
@@ -85,9 +91,7 @@ impl Goldens {
         let Some(golden) = self.expected.remove(name) else {
             panic!("{name} has no golden, or was there already")
         };
-        // The generator is one for all threads.
-        static GENERATOR: Mutex<()> = Mutex::new(());
-        let drawing = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
+        let drawing = drawing();
         corten::manual_seed(0);
         let result = make().and_then(|module| {
             let is_lazy = name.starts_with("Lazy");
