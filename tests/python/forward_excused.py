@@ -65,6 +65,8 @@ UNCOVERED = {
     "takes a storage or sizes that samples do not make": """
         aten::set_.source_Storage aten::set_.source_Storage_storage_offset
         aten::_sparse_compressed_tensor_with_dims""",
+    "has kernels for GPUs alone, as in PyTorch: tests/cuda/test_attention.py": """
+        aten::_scaled_dot_product_efficient_attention aten::_scaled_dot_product_efficient_attention_backward""",
     "takes tensors of another layout": """
         aten::_to_dense aten::_mkldnn_reshape aten::_mkldnn_transpose aten::mkldnn_linear""",
     "the operator without out changes an argument, and has another schema": """
@@ -74,5 +76,7 @@ UNCOVERED = {
 }
 # Public names without a call, by reason.
 NAMES = {
+    "has kernels for GPUs alone, as in PyTorch": """
+        torch._scaled_dot_product_efficient_attention torch._scaled_dot_product_efficient_attention_backward""",
     "takes tensors of another layout": "_nn.mkldnn_linear torch._mkldnn_reshape torch._mkldnn_transpose",
 }

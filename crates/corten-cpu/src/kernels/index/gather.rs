@@ -80,7 +80,7 @@ fn names_slices(self_: &Tensor, dim: usize, index: &Tensor) -> bool {
     let whole = (0..sizes.len())
         .filter(|&d| d != dim)
         .all(|d| sizes[d] == self_.sizes()[d] && (strides[d] == 0 || sizes[d] == 1));
-    whole && !is_shape_only(index) && index.numel() >= LEAST * sizes[dim].max(1)
+    whole && !is_shape_only(index) && index.numel() >= LEAST.saturating_mul(sizes[dim].max(1))
 }
 
 /// The numbers of the slices that such an index stands for, checked against the bounds.
