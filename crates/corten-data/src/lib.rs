@@ -22,11 +22,15 @@ mod collate;
 mod compose;
 mod dataset;
 mod distributed;
+mod images;
 mod iterable;
 mod loader;
 mod pin;
 mod pool;
+mod progress;
 mod sampler;
+mod table;
+mod tokens;
 mod worker;
 
 pub use batches::Batches;
@@ -36,11 +40,15 @@ pub use dataset::{
     Dataset, FnDataset, MapDataset, Subset, TensorDataset, random_split, random_split_fractions,
 };
 pub use distributed::DistributedSampler;
+pub use images::{ImageFolder, ImageMode, read_image};
 pub use iterable::{ChainDataset, FnIterable, IterableDataset, Samples};
 pub use loader::DataLoader;
 pub use pin::PinMemory;
+pub use progress::Progress;
 pub use sampler::{
     BatchSampler, Indices, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler,
     WeightedRandomSampler,
 };
+pub use table::{CsvOptions, CsvRows, CsvTable};
+pub use tokens::{TokenBlocks, TokenFile};
 pub use worker::{WorkerInfo, worker_info};

@@ -1,4 +1,4 @@
-//! Data sets, samplers and loaders: orders and numbers beside PyTorch's for the same seeds, worker threads, files.
+//! Samplers and loaders: orders and numbers beside PyTorch's for the same seeds, worker threads, errors.
 #![allow(clippy::unwrap_used)] // tests may
 
 use corten::data::*;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/goldens/data_loader.txt");
 
-/// The default generator belongs to one test at a time.
+/// The default generator, from which every loader draws, belongs to one test at a time.
 static DEFAULT: Mutex<()> = Mutex::new(());
 
 fn seeded(seed: u64) -> std::sync::MutexGuard<'static, ()> {
@@ -33,7 +33,7 @@ fn check(name: &str, sampler: &dyn Sampler<Item = usize>) {
 
 fn next_default() -> i64 {
     let drawn = op::empty_memory_format(&[], Some(DType::Int64), None, None, None, None).unwrap();
-    op::random_from(&drawn, 0, Some(1_000_000), None).unwrap().to_element().unwrap()
+    op::random__from(&drawn, 0, Some(1_000_000), None).unwrap().to_element().unwrap()
 }
 
 fn numbers(count: usize) -> FnDataset<impl Fn(usize) -> Result<i64> + Send + Sync> {
@@ -101,7 +101,8 @@ fn splits_are_those_of_torch() {
     let found: Vec<i64> =
         parts.iter().flat_map(|part| part.indices().iter().map(|&i| i as i64)).collect();
     assert_eq!(found, golden("split"));
-    let parts = random_split_fractions(numbers(11), &[0.5, 0.3, 0.2], None).unwrap();
+    let parts =
+        random_split_fractions(numbers(11), &[0.5, 0.3, 0.2], Some(&Generator::cpu(0))).unwrap();
     let lengths: Vec<i64> = parts.iter().map(|part| part.len() as i64).collect();
     assert_eq!(lengths, golden("fractions"));
     assert!(random_split(numbers(3), &[1, 1], None).is_err());
@@ -128,7 +129,7 @@ fn workers_have_the_seeds_and_numbers_of_torch() {
     let draws = FnDataset::new(6, |_| {
         let info = worker_info().unwrap();
         let drawn = op::empty_memory_format(&[], Some(DType::Int64), None, None, None, None)?;
-        op::random_from(&drawn, 0, Some(1_000_000), Some(info.generator()))?.to_element::<i64>()
+        op::random__from(&drawn, 0, Some(1_000_000), Some(info.generator()))?.to_element::<i64>()
     });
     let loader = DataLoader::new(draws, 1).workers(2);
     let found: Vec<i64> = flat(&loader).into_iter().filter(|&drawn| drawn >= 0).collect();
@@ -140,6 +141,7 @@ fn workers_have_the_seeds_and_numbers_of_torch() {
 
 #[test]
 fn iterable_sets_are_shared_out() {
+    let _guard = seeded(0);
     let part = |range: std::ops::Range<i64>| FnIterable::new(move || Ok(range.clone().map(Ok)));
     let chain = || ChainDataset::new(vec![part(0..5), part(10..13)]);
     for workers in [0, 1] {
@@ -160,6 +162,7 @@ fn iterable_sets_are_shared_out() {
 
 #[test]
 fn errors_and_panics_of_workers_come_to_the_caller() {
+    let _guard = seeded(0);
     let broken = |index: usize| match index {
         2 => Err(corten::Error::new(ErrorKind::Index, "no such sample")),
         5 => panic!("a broken sample"),
@@ -181,8 +184,12 @@ fn errors_and_panics_of_workers_come_to_the_caller() {
 
 #[test]
 fn slow_workers_time_out() {
-    let slow = FnDataset::new(2, |index| {
-        std::thread::sleep(Duration::from_millis(400));
+    let _guard = seeded(0);
+    let gate = Arc::new(Mutex::new(()));
+    let held = gate.lock().unwrap();
+    let waited = Arc::clone(&gate);
+    let slow = FnDataset::new(2, move |index| {
+        let _passed = waited.lock();
         Ok(index as i64)
     });
     let loader = DataLoader::new(slow, 1).workers(1).timeout(Duration::from_millis(20));
@@ -190,10 +197,12 @@ fn slow_workers_time_out() {
     assert_eq!(batches.len(), 1);
     let message = batches[0].as_ref().unwrap_err().message().to_owned();
     assert_eq!(message, "DataLoader timed out after 0.02 seconds");
+    drop(held);
 }
 
 #[test]
 fn at_most_the_prefetch_factor_is_fetched_ahead() {
+    let _guard = seeded(0);
     let fetched = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&fetched);
     let counted = FnDataset::new(100, move |index| {
@@ -214,6 +223,7 @@ fn at_most_the_prefetch_factor_is_fetched_ahead() {
 
 #[test]
 fn persistent_workers_stay() {
+    let _guard = seeded(0);
     let starts = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&starts);
     let loader =
@@ -237,10 +247,15 @@ fn persistent_workers_stay() {
 
 #[test]
 fn out_of_order_batches_come_as_they_are_ready() {
-    let uneven = FnDataset::new(6, |index| {
-        if index == 0 {
-            std::thread::sleep(Duration::from_millis(300));
+    let _guard = seeded(0);
+    let last = Arc::new(AtomicUsize::new(0));
+    let fetched = Arc::clone(&last);
+    let uneven = FnDataset::new(6, move |index| {
+        // The first sample is ready after the last, which the other worker takes.
+        while index == 0 && fetched.load(Ordering::SeqCst) < 5 {
+            std::thread::yield_now();
         }
+        fetched.fetch_max(index, Ordering::SeqCst);
         Ok(index as i64)
     });
     let loader = DataLoader::new(uneven, 1).workers(2).in_order(false);
@@ -252,6 +267,7 @@ fn out_of_order_batches_come_as_they_are_ready() {
 
 #[test]
 fn contradicting_options_are_refused() {
+    let _guard = seeded(0);
     let message = |loader: DataLoader<Tensor>| loader.iter().err().unwrap().message().to_owned();
     let new = |size| DataLoader::new(numbers(4), size);
     let batches = || BatchSampler::new(SequentialSampler(4), 2, false).unwrap();
@@ -281,6 +297,7 @@ fn contradicting_options_are_refused() {
 
 #[test]
 fn empty_sets_have_no_batches() {
+    let _guard = seeded(0);
     for workers in [0, 2] {
         let loader = DataLoader::new(numbers(0), 2).workers(workers);
         assert_eq!((loader.len(), loader.is_empty()), (Some(0), true));
@@ -313,6 +330,7 @@ fn nested_samples_are_collated() {
 
 #[test]
 fn sets_of_sets() {
+    let _guard = seeded(0);
     let concat = ConcatDataset::new(vec![numbers(2), numbers(0), numbers(3)]).unwrap();
     assert_eq!(concat.cumulative_sizes(), [2, 2, 5]);
     assert_eq!(flat(&DataLoader::new(concat, 5)), [0, 1, 0, 1, 2, -1]);
