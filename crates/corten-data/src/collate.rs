@@ -52,7 +52,7 @@ pub trait Collate: Sized + Send {
 /// ```
 /// use corten::data::default_collate;
 ///
-/// let batch = default_collate(vec![(1i64, vec![0.5, 1.5]), (2, vec![2.5, 3.5])])?;
+/// let batch = default_collate(vec![(1i64, vec![0.5f64, 1.5]), (2, vec![2.5, 3.5])])?;
 /// assert_eq!(batch.0.to_vec::<i64>()?, [1, 2]);
 /// assert_eq!(batch.1[1].to_vec::<f64>()?, [1.5, 3.5]);
 /// # Ok::<(), corten::Error>(())
