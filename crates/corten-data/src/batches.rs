@@ -24,7 +24,7 @@ pub struct Batches<B: Send + 'static> {
 
 enum Source<B> {
     Here(Fetcher<B>, Indices<Vec<usize>>),
-    Threads(Pool<B>, Kept<B>),
+    Threads(Box<Pool<B>>, Kept<B>),
     Failed(Error),
     Ended,
 }
@@ -38,7 +38,7 @@ impl<B: Send + 'static> Batches<B> {
         Self { source: Source::Here(fetch, tasks), left: total }
     }
 
-    pub(crate) fn of_threads(pool: Pool<B>, kept: Kept<B>, total: Option<usize>) -> Self {
+    pub(crate) fn of_threads(pool: Box<Pool<B>>, kept: Kept<B>, total: Option<usize>) -> Self {
         Self { source: Source::Threads(pool, kept), left: total }
     }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Makes a fetcher; the argument says whether a last batch that is not full is left out.
 type Make<B> = dyn Fn(bool) -> Result<Fetcher<B>> + Send + Sync;
 /// The threads of a pass that has ended, for the next one.
-pub(crate) type Kept<B> = Arc<Mutex<Option<Pool<B>>>>;
+pub(crate) type Kept<B> = Arc<Mutex<Option<Box<Pool<B>>>>>;
 
 /// Gives batches of a data set.
 ///
@@ -324,7 +324,8 @@ impl<B: Send + 'static> DataLoader<B> {
             timeout: self.timeout,
             persistent: self.persistent_workers,
         };
-        let pool = Pool::start(options, &make, self.worker_init.as_ref(), base_seed, tasks)?;
+        let init = self.worker_init.as_ref();
+        let pool = Box::new(Pool::start(options, &make, init, base_seed, tasks)?);
         Ok(Batches::of_threads(pool, Arc::clone(&self.kept), self.len()))
     }
 

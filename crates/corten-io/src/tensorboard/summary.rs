@@ -182,7 +182,7 @@ impl Pixels {
     fn of(images: &Tensor, format: &str) -> Result<Self> {
         let format = format.to_uppercase();
         let shape = images.sizes();
-        let fits = images.dim() as usize == format.len();
+        let fits = images.dim() == format.len();
         ensure!(
             fits,
             Value,
