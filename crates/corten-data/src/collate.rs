@@ -27,8 +27,9 @@ use std::hash::Hash;
 ///     }
 /// }
 ///
-/// let sample = |label| Ok(Example { image: tensor![1.0, 2.0]?, label });
-/// let (images, labels) = default_collate(vec![sample(3)?, sample(4)?])?;
+/// let image = tensor![1.0, 2.0]?;
+/// let sample = |label| Example { image: image.clone(), label };
+/// let (images, labels) = default_collate(vec![sample(3), sample(4)])?;
 /// assert_eq!(images.sizes().as_slice(), [2, 2]);
 /// assert_eq!(labels.to_vec::<i64>()?, [3, 4]);
 /// # Ok::<(), corten::Error>(())
