@@ -1,7 +1,7 @@
 //! Reading and writing tensors in files: the one home of each format.
 //!
 //! [`torch`] has PyTorch's own files, [`safetensors`] the format of that name, [`npy`] NumPy's, [`gguf`] GGML's;
-//! [`pickle`] reads pickles without running them. What files hold beside tensors is a [`Value`].
+//! [`tensorboard`] has TensorBoard's event files; [`pickle`] reads pickles without running them. What files hold beside tensors is a [`Value`].
 
 pub mod atomic;
 mod bytes;
@@ -9,6 +9,7 @@ pub mod gguf;
 pub mod npy;
 pub mod pickle;
 pub mod safetensors;
+pub mod tensorboard;
 pub mod torch;
 mod value;
 

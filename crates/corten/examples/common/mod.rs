@@ -92,7 +92,7 @@ pub(crate) fn train_classifier(
     lr: f64,
 ) -> Result<Vec<f32>> {
     let loader = DataLoader::new(train, 64).shuffle(true).workers(option("workers", 0));
-    let steps = epochs * loader.len();
+    let steps = epochs * loader.len().unwrap_or(0);
     let mut optimizer = AdamW::new(model.parameters(), AdamWOptions::default())?;
     let mut scheduler = OneCycleLR::new(&mut optimizer, lr, steps as i64, Default::default())?;
     let (mut progress, mut losses) = (Progress::new(steps), Vec::with_capacity(steps));
