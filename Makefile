@@ -11,7 +11,7 @@ packaged = rm -rf target/$(1)/python && mkdir -p target/$(1)/python && cp -r pyt
 	rm -f target/$(1)/python/corten/_C.abi3.so && \
 	cp target/$(or $(2),$(1))/lib_C.so target/$(1)/python/corten/_C.abi3.so
 
-.PHONY: demo test test-full test-rust test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: c-library c-test demo test test-full test-rust test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -21,8 +21,8 @@ demo: $(VENV)/numpy
 	PYTHONPATH=python $(PY) examples/python/digits_cnn.py
 
 ## Runs everything: the Rust tests, the interleavings of the reference count and the access word,
-## and the Python tests on a build with debug assertions.
-test: test-rust test-loom test-python
+## the Python tests on a build with debug assertions, and the examples in C.
+test: test-rust test-loom test-python c-test
 
 ## As `make test` and `make test-general`, with every derivative in every arrangement of memory, every sample of
 ## operators both with fast paths and without, and threads for a minute.
@@ -41,6 +41,25 @@ test-python: $(VENV)/numpy $(VENV)/mypy
 	cargo build --package corten-python
 	$(call packaged,debug)
 	PYTHONPATH=target/debug/python $(PY) tests/run.py
+
+# $(call c_library,PROFILE,FOLDER): the shared C library in target/c/lib.
+c_library = cargo rustc $(1) --package corten-c --crate-type cdylib -- -Clink-arg=-Wl,-soname,libcorten.so.1 && \
+	rm -rf target/c/lib && mkdir -p target/c/lib && cp target/$(2)/libcorten_c.so target/c/lib/libcorten.so.1 && \
+	ln -s libcorten.so.1 target/c/lib/libcorten.so
+
+## The C library in target/c/lib, shared and static, for crates/corten-c/include/corten.h.
+c-library:
+	$(call c_library,--release,release)
+	cargo rustc --release --package corten-c --crate-type staticlib
+	cp target/release/libcorten_c.a target/c/lib/libcorten.a
+
+## The examples in C, and operators written in C that Rust and Python call.
+c-test: $(VENV)/numpy
+	$(call c_library,,debug)
+	cargo build --package corten-c --example use_operators
+	cargo build --package corten-python
+	$(call packaged,debug)
+	PYTHONPATH=target/debug/python $(PY) examples/c/run.py target debug
 
 # NVRTC compiles without a GPU. It is 110 MB: where it cannot be had, the check says that it did not run.
 $(VENV)/nvrtc: $(VENV)/bin/python

@@ -1,0 +1,58 @@
+"""Compiles and runs the examples in C against target/c: `make c-test`.
+
+    python run.py TARGET PROFILE: TARGET is the folder `target`, PROFILE the folder in it of Rust's programs.
+"""
+
+import ctypes
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+CRATE = HERE.parent.parent / "crates/corten-c"
+FLAGS = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{CRATE / 'include'}"]
+
+
+def run(*command):
+    subprocess.run([str(word) for word in command], check=True)
+
+
+def check_symbols(library):
+    """The library exports what is on record, and nothing else of that name."""
+    lines = (CRATE / "abi.txt").read_text().splitlines()
+    recorded = {line.partition("(")[0].rpartition(" ")[2].lstrip("*") for line in lines if "(" in line}
+    loaded = ctypes.CDLL(str(library))
+    missing = sorted(name for name in recorded if not hasattr(loaded, name))
+    if missing:
+        sys.exit(f"{library} lacks {', '.join(missing)}")
+    if nm := shutil.which("nm"):
+        listed = subprocess.run([nm, "-D", "--defined-only", library], capture_output=True, text=True, check=True)
+        exported = {line.split()[-1] for line in listed.stdout.splitlines() if line.strip()}
+        if unknown := sorted(exported - recorded):
+            sys.exit(f"{library} exports {', '.join(unknown)}, which abi.txt has not")
+
+
+def main(target, profile):
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        print("c-test did not run: there is no C compiler")
+        return
+    target = pathlib.Path(target).resolve()
+    home = target / "c"
+    libraries = home / "lib"
+    check_symbols(libraries / "libcorten.so")
+
+    run(compiler, *FLAGS, HERE / "perceptron.c", f"-L{libraries}", "-lcorten", "-lm", f"-Wl,-rpath,{libraries}",
+        "-o", home / "perceptron")
+    for extension in "pt", "safetensors":
+        run(home / "perceptron", home / f"perceptron.{extension}")
+
+    operators = home / "liboperators.so"
+    run(compiler, *FLAGS, "-shared", "-fPIC", HERE / "operators.c", "-lm", "-o", operators)
+    run(target / profile / "examples/use_operators", operators)
+    run(sys.executable, HERE / "use_operators.py", operators)
+
+
+main(*sys.argv[1:])
