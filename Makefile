@@ -47,15 +47,17 @@ c_library = cargo rustc $(1) --package corten-c --crate-type cdylib -- -Clink-ar
 	rm -rf target/c/lib && mkdir -p target/c/lib && cp target/$(2)/libcorten_c.so target/c/lib/libcorten.so.1 && \
 	ln -s libcorten.so.1 target/c/lib/libcorten.so
 
-## The C library in target/c/lib, shared and static, for crates/corten-c/include/corten.h.
+## The C library in target/c/lib, shared and static, and its headers in target/c/include.
 c-library:
 	$(call c_library,--release,release)
 	cargo rustc --release --package corten-c --crate-type staticlib
 	cp target/release/libcorten_c.a target/c/lib/libcorten.a
+	cargo xtask header target/c/include
 
-## The examples in C, and operators written in C that Rust and Python call.
+## The examples in C, operators written in C that Rust and Python call, and bindings for Nim.
 c-test: $(VENV)/numpy
 	$(call c_library,,debug)
+	cargo xtask header target/c/include
 	cargo build --package corten-c --example use_operators
 	cargo build --package corten-python
 	$(call packaged,debug)

@@ -49,10 +49,33 @@ def main(target, profile):
     for extension in "pt", "safetensors":
         run(home / "perceptron", home / f"perceptron.{extension}")
 
+    run(compiler, *FLAGS[:-1], f"-I{home / 'include'}", HERE / "typed.c", f"-L{libraries}", "-lcorten",
+        f"-Wl,-rpath,{libraries}", "-o", home / "typed")
+    run(home / "typed")
+
     operators = home / "liboperators.so"
     run(compiler, *FLAGS, "-shared", "-fPIC", HERE / "operators.c", "-lm", "-o", operators)
     run(target / profile / "examples/use_operators", operators)
     run(sys.executable, HERE / "use_operators.py", operators)
+    nim(home, libraries)
+
+
+def nim(home, libraries):
+    """Makes the bindings for Nim and trains with them."""
+    compiler = shutil.which("nim")
+    if compiler is None:
+        print("the bindings for Nim were not tested: there is no Nim compiler")
+        return
+    source, folder = HERE.parent / "nim", home / "nim"
+    folder.mkdir(exist_ok=True)
+    listed = subprocess.run([sys.executable, "-m", "corten.ops", "--json"], stdout=subprocess.PIPE, check=True)
+    (folder / "ops.json").write_bytes(listed.stdout)
+    with open(folder / "corten.nim", "w") as bindings:
+        subprocess.run([sys.executable, source / "bindings.py", folder / "ops.json"], stdout=bindings, check=True)
+    run(compiler, "c", "--mm:arc", "--hints:off", f"--path:{folder}", f"--nimcache:{folder / 'cache'}",
+        f"--passC:-I{CRATE / 'include'}", f"--passL:-L{libraries} -Wl,-rpath,{libraries}",
+        f"--out:{folder / 'perceptron'}", source / "perceptron.nim")
+    run(folder / "perceptron")
 
 
 main(*sys.argv[1:])

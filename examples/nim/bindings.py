@@ -16,9 +16,9 @@ RESULTS = {
     "Scalar": "Scalar",
 }
 NAMES = {"Mean": "1", "Sum": "2", "contiguous_format": "contiguousFormat", "preserve_format": "preserveFormat",
-         "strided": "strided", "long": "int64"}
-#: Names that Nim's own prelude takes, and words of the language that backquotes do not free.
-TAKEN = {"result", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "boolean", "tensor", "handle"}
+         "strided": "strided", "long": "kInt64"}
+#: Names that the prelude or the language takes.
+TAKEN = {"result", "tensor", "handle"}
 
 
 class Unsupported(Exception):
@@ -59,12 +59,16 @@ def default(text, kind):
         value = f"[{', '.join(items)}]" if items else f"newSeq[{inner[10:-1]}]()"
     elif text[0] in "\"'":
         value = '"' + text[1:-1] + '"'
+    elif inner == "DType":
+        value = f"DType({NAMES.get(text, text)})"
+    elif inner == "MemoryFormat" and text.isdigit():
+        value = f"MemoryFormat({text})"
     elif text in NAMES:
         value = NAMES[text]
     elif inner == "float":
         value = repr(float(text))
     elif inner == "Scalar":
-        value = f"toScalar({text})"
+        value = f"toScalar({int(text) if re.fullmatch('-?[0-9]+', text) else float(text)})"
     elif inner.startswith("openArray"):
         value = f"[{text}]"
     else:

@@ -64,8 +64,8 @@ type
     handle*: Handle
   Scalar* = distinct Value ## A number of any kind.
   DType* = enum
-    uint8, int8, int16, int32, int64, float16, float32, float64, complex32, complex64, complex128, boolean,
-    bfloat16 = 15
+    kUint8, kInt8, kInt16, kInt32, kInt64, kFloat16, kFloat32, kFloat64, kComplex32, kComplex64, kComplex128, kBool,
+    kBfloat16 = 15
   Layout* = enum strided
   MemoryFormat* = enum contiguousFormat, preserveFormat, channelsLast, channelsLast3d
 
@@ -98,7 +98,7 @@ proc toValue(d: Device): Value = corten_of_device(d)
 template address[T](list: openArray[T], kind: type): untyped =
   if list.len == 0: nil else: cast[ptr kind](unsafeAddr list[0])
 
-proc toValue(list: openArray[int]): Value = corten_of_ints(address(list, system.int64), list.len.csize_t)
+proc toValue(list: openArray[int]): Value = corten_of_ints(address(list, int64), list.len.csize_t)
 proc toValue(list: openArray[float]): Value = corten_of_doubles(address(list, cdouble), list.len.csize_t)
 proc toValue(list: openArray[bool]): Value = corten_of_bools(address(list, bool), list.len.csize_t)
 proc toValue(list: openArray[Tensor]): Value = corten_of_tensors(address(list, Handle), list.len.csize_t)
@@ -121,18 +121,18 @@ proc fromValue(v: var Value, list: var seq[Tensor]) =
 
 proc manualSeed*(seed: int) = check corten_manual_seed(seed.uint64)
 
-proc tensor*(elements: openArray[system.float32], sizes: openArray[int]): Tensor =
+proc tensor*(elements: openArray[float32], sizes: openArray[int]): Tensor =
   ## A tensor with a copy of the elements.
-  check corten_tensor_from_copy(unsafeAddr elements[0], address(sizes, system.int64), sizes.len.csize_t, float32.ord.int32,
+  check corten_tensor_from_copy(unsafeAddr elements[0], address(sizes, int64), sizes.len.csize_t, kFloat32.ord.int32,
                                 addr result.handle)
 
 proc sizes*(t: Tensor): seq[int] =
   result = newSeq[int](corten_tensor_dim(t.handle))
-  check corten_tensor_sizes(t.handle, address(result, system.int64), result.len.csize_t)
+  check corten_tensor_sizes(t.handle, address(result, int64), result.len.csize_t)
 
-proc toSeq*(t: Tensor): seq[system.float32] =
+proc toSeq*(t: Tensor): seq[float32] =
   ## The elements of a tensor of single precision, in order.
-  result = newSeq[system.float32](corten_tensor_numel(t.handle))
+  result = newSeq[float32](corten_tensor_numel(t.handle))
   check corten_tensor_copy_to(t.handle, address(result, pointer), (result.len * 4).csize_t)
 
 proc number*(t: Tensor): float = check corten_tensor_item(t.handle, addr result)

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The source files in the order of the header.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "status.rs",
     "tensor.rs",
     "value.rs",
@@ -20,6 +20,7 @@ const SOURCES: [&str; 12] = [
     "library.rs",
     "files.rs",
     "load.rs",
+    "allocator.rs",
     "table.rs",
 ];
 

@@ -315,6 +315,29 @@ typedef CortenStatus (*CortenDerivative)(void *data,
                                          size_t n_results);
 
 /*
+ Where the memory of a device comes from. Any thread may call its functions, for as long as the program runs.
+ */
+typedef struct CortenAllocator {
+    /*
+     What the functions are called with.
+     */
+    void *data;
+    /*
+     Allocates `nbytes` bytes, at least one, on the device of a number, -1 for the current one, aligned for
+     elements of every dtype.
+     */
+    CortenStatus (*allocate)(void *data, size_t nbytes, int32_t index, void **memory);
+    /*
+     Frees what `allocate` gave.
+     */
+    void (*free)(void *data, void *memory, size_t nbytes);
+    /*
+     Copies bytes from one block of the device to another.
+     */
+    void (*copy)(void *data, void *destination, const void *source, size_t nbytes);
+} CortenAllocator;
+
+/*
  What a library of operators has under the name `corten_library_init`: it registers its operators through the
  functions of the table, which lives as long as the program.
  */
@@ -1009,6 +1032,15 @@ CortenStatus corten_load_library(const char *path,
                                  bool *found);
 
 /*
+ Makes an allocator the source of memory of a device type, unless one of higher priority is set. `taken`, unless
+ it is null, says whether it was.
+ */
+CortenStatus corten_set_allocator(int32_t device_type,
+                                  const struct CortenAllocator *allocator,
+                                  uint8_t priority,
+                                  bool *taken);
+
+/*
  The version of the ABI that the library has; the header's is `CORTEN_ABI_VERSION`.
  */
 uint32_t corten_abi_version(void);
@@ -1108,12 +1140,19 @@ static inline CortenValue corten_of_bools(const bool *booleans, size_t length) {
     return value;
 }
 
-/* A list of tensors, of which some may be null where the operator allows it. */
+/* A list of tensors. */
 static inline CortenValue corten_of_tensors(CortenTensor *const *tensors, size_t length) {
     CortenValue value = corten_none();
     value.tag = CORTEN_TENSOR_LIST;
     value.length = length;
     value.u.tensors = tensors;
+    return value;
+}
+
+/* A list of tensors for an operator that takes absent ones, which are null. */
+static inline CortenValue corten_of_optional_tensors(CortenTensor *const *tensors, size_t length) {
+    CortenValue value = corten_of_tensors(tensors, length);
+    value.tag = CORTEN_OPTIONAL_TENSOR_LIST;
     return value;
 }
 

@@ -99,6 +99,7 @@ struct CortenApi {
     struct CortenTensor * (*corten_tensors_get)(const struct CortenTensors *tensors, size_t index);
     struct CortenTensor * (*corten_tensors_find)(const struct CortenTensors *tensors, const char *name);
     void (*corten_tensors_free)(struct CortenTensors *tensors);
+    CortenStatus (*corten_set_allocator)(int32_t device_type, const struct CortenAllocator *allocator, uint8_t priority, bool *taken);
 };
 
 #if defined(CORTEN_LIBRARY_EXTERN)
@@ -198,5 +199,6 @@ static inline CortenStatus corten_use_api(const struct CortenApi *api) {
 #define corten_tensors_get (corten_api->corten_tensors_get)
 #define corten_tensors_find (corten_api->corten_tensors_find)
 #define corten_tensors_free (corten_api->corten_tensors_free)
+#define corten_set_allocator (corten_api->corten_set_allocator)
 
 #endif /* CORTEN_LIBRARY_H */

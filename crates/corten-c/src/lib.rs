@@ -13,6 +13,7 @@
 //!
 //! `make c-library` makes the shared library `libcorten.so` and the static one of it.
 
+mod allocator;
 mod autograd;
 mod call;
 mod derivative;
@@ -27,6 +28,7 @@ mod table;
 mod tensor;
 mod value;
 
+pub use allocator::*;
 pub use autograd::*;
 pub use call::*;
 pub use files::*;

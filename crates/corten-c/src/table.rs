@@ -4,8 +4,8 @@
 //! extension module of Python, where the dynamic linker does not look for them. So it gets them as a table.
 
 use crate::{
-    autograd::*, call::*, files::*, function::*, library::*, load::*, random::*, status::*,
-    tensor::*,
+    allocator::*, autograd::*, call::*, files::*, function::*, library::*, load::*, random::*,
+    status::*, tensor::*,
 };
 use std::ffi::{c_char, c_void};
 
@@ -121,6 +121,7 @@ functions! {
     corten_tensors_get
     corten_tensors_find
     corten_tensors_free
+    corten_set_allocator
 }
 
 /// The table, for a library of operators that the program loads by itself.

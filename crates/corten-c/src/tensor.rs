@@ -298,6 +298,9 @@ pub unsafe extern "C" fn corten_tensor_from_memory(
             };
             (slice_of(sizes, dim)?, strides)
         };
+        if !device.is_cpu() && !device.has_index() {
+            bail!(Value, "memory of {device} is of one device, whose index is needed");
+        }
         let itemsize = dtype.itemsize();
         let address = data as usize;
         let memory =

@@ -22,6 +22,7 @@ fn prototypes() -> Vec<String> {
 fn abi() -> String {
     let mut text = format!("version {CORTEN_ABI_VERSION}\n");
     let sizes = [
+        ("CortenAllocator", size_of::<CortenAllocator>()),
         ("CortenContent", size_of::<CortenContent>()),
         ("CortenDevice", size_of::<CortenDevice>()),
         ("CortenFunction", size_of::<CortenFunction>()),
