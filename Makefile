@@ -42,26 +42,23 @@ test-python: $(VENV)/numpy $(VENV)/mypy
 	$(call packaged,debug)
 	PYTHONPATH=target/debug/python $(PY) tests/run.py
 
-# $(call c_library,PROFILE,FOLDER): the shared C library in target/c/lib.
-c_library = cargo rustc $(1) --package corten-c --crate-type cdylib -- -Clink-arg=-Wl,-soname,libcorten.so.1 && \
-	rm -rf target/c/lib && mkdir -p target/c/lib && cp target/$(2)/libcorten_c.so target/c/lib/libcorten.so.1 && \
-	ln -s libcorten.so.1 target/c/lib/libcorten.so
-
 ## The C library in target/c/lib, shared and static, and its headers in target/c/include.
 c-library:
-	$(call c_library,--release,release)
+	cargo rustc --release --package corten-c --crate-type cdylib -- -Clink-arg=-Wl,-soname,libcorten.so.1
+	rm -rf target/c && mkdir -p target/c/lib && cp target/release/libcorten_c.so target/c/lib/libcorten.so.1
+	ln -s libcorten.so.1 target/c/lib/libcorten.so
 	cargo rustc --release --package corten-c --crate-type staticlib
 	cp target/release/libcorten_c.a target/c/lib/libcorten.a
 	cargo xtask header target/c/include
 
 ## The examples in C, operators written in C that Rust and Python call, and bindings for Nim.
 c-test: $(VENV)/numpy
-	$(call c_library,,debug)
-	cargo xtask header target/c/include
-	cargo build --package corten-c --example use_operators
-	cargo build --package corten-python
+	cargo build --package corten-python --package corten-c --lib --examples
 	$(call packaged,debug)
-	PYTHONPATH=target/debug/python $(PY) examples/c/run.py target debug
+	rm -rf target/c-test && mkdir -p target/c-test/lib
+	cp target/debug/examples/libcorten_shared.so target/c-test/lib/libcorten.so
+	cargo xtask header target/c-test/include
+	PYTHONPATH=target/debug/python $(PY) examples/c/run.py target/c-test target/debug/examples/use_operators
 
 # NVRTC compiles without a GPU. It is 110 MB: where it cannot be had, the check says that it did not run.
 $(VENV)/nvrtc: $(VENV)/bin/python

@@ -1,6 +1,6 @@
-"""Compiles and runs the examples in C against target/c: `make c-test`.
+"""Compiles and runs the examples in C: `make c-test`.
 
-    python run.py TARGET PROFILE: TARGET is the folder `target`, PROFILE the folder in it of Rust's programs.
+    python run.py FOLDER PROGRAM: the folder has `lib` and `include`, the program is `use_operators` of corten-c.
 """
 
 import ctypes
@@ -34,13 +34,12 @@ def check_symbols(library):
             sys.exit(f"{library} exports {', '.join(unknown)}, which abi.txt has not")
 
 
-def main(target, profile):
+def main(folder, program):
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         print("c-test did not run: there is no C compiler")
         return
-    target = pathlib.Path(target).resolve()
-    home = target / "c"
+    home = pathlib.Path(folder).resolve()
     libraries = home / "lib"
     check_symbols(libraries / "libcorten.so")
 
@@ -55,7 +54,7 @@ def main(target, profile):
 
     operators = home / "liboperators.so"
     run(compiler, *FLAGS, "-shared", "-fPIC", HERE / "operators.c", "-lm", "-o", operators)
-    run(target / profile / "examples/use_operators", operators)
+    run(pathlib.Path(program).resolve(), operators)
     run(sys.executable, HERE / "use_operators.py", operators)
     nim(home, libraries)
 
