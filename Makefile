@@ -11,7 +11,7 @@ packaged = rm -rf target/$(1)/python && mkdir -p target/$(1)/python && cp -r pyt
 	rm -f target/$(1)/python/corten/_C.abi3.so && \
 	cp target/$(or $(2),$(1))/lib_C.so target/$(1)/python/corten/_C.abi3.so
 
-.PHONY: demo test test-full test-rust test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: c-library c-test demo test test-full test-rust test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -21,8 +21,8 @@ demo: $(VENV)/numpy
 	PYTHONPATH=python $(PY) examples/python/digits_cnn.py
 
 ## Runs everything: the Rust tests, the interleavings of the reference count and the access word,
-## and the Python tests on a build with debug assertions.
-test: test-rust test-loom test-python
+## the Python tests on a build with debug assertions, and the examples in C.
+test: test-rust test-loom test-python c-test
 
 ## As `make test` and `make test-general`, with every derivative in every arrangement of memory, every sample of
 ## operators both with fast paths and without, and threads for a minute.
@@ -41,6 +41,24 @@ test-python: $(VENV)/numpy $(VENV)/mypy
 	cargo build --package corten-python
 	$(call packaged,debug)
 	PYTHONPATH=target/debug/python $(PY) tests/run.py
+
+## The C library in target/c/lib, shared and static, and its headers in target/c/include.
+c-library:
+	cargo rustc --release --package corten-c --crate-type cdylib -- -Clink-arg=-Wl,-soname,libcorten.so.1
+	rm -rf target/c && mkdir -p target/c/lib && cp target/release/libcorten_c.so target/c/lib/libcorten.so.1
+	ln -s libcorten.so.1 target/c/lib/libcorten.so
+	cargo rustc --release --package corten-c --crate-type staticlib
+	cp target/release/libcorten_c.a target/c/lib/libcorten.a
+	cargo xtask header target/c/include
+
+## The examples in C, operators written in C that Rust and Python call, and bindings for Nim.
+c-test: $(VENV)/numpy
+	cargo build --package corten-python --package corten-c --lib --examples
+	$(call packaged,debug)
+	rm -rf target/c-test && mkdir -p target/c-test/lib
+	cp target/debug/examples/libcorten_shared.so target/c-test/lib/libcorten.so
+	cargo xtask header target/c-test/include
+	PYTHONPATH=target/debug/python $(PY) examples/c/run.py target/c-test target/debug/examples/use_operators
 
 # NVRTC compiles without a GPU. It is 110 MB: where it cannot be had, the check says that it did not run.
 $(VENV)/nvrtc: $(VENV)/bin/python

@@ -195,13 +195,15 @@ loaded_libraries = set()
 
 
 def load_library(path):
-    """Loads a library that registers operators when it is loaded.
+    """Loads a library that registers operators: a file that was built with ``corten_library.h``.
 
-    Those of torchvision are linked to PyTorch. Their operators are in the registry, so that there is
-    nothing to load.
+    Its function ``corten_library_init`` is called once, with the functions of the C interface. The
+    libraries of torchvision are linked to PyTorch. Their operators are in the registry, so that
+    there is nothing to load.
 
     Raises:
         OSError: The library cannot be loaded, as all that are linked to PyTorch.
+        RuntimeError: It was built for another version of the interface; other classes as its function fails.
     """
     import ctypes
     import os
@@ -210,6 +212,7 @@ def load_library(path):
     folder, name = os.path.split(path)
     if (os.path.basename(folder), name.partition(".")[0]) not in _BUILT_IN:
         ctypes.CDLL(path)
+        _C._load_library(path)
     loaded_libraries.add(path)
 
 

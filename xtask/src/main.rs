@@ -6,6 +6,7 @@ mod allocation;
 mod check;
 mod facts;
 mod goldens;
+mod header;
 mod keys;
 mod layers;
 mod modules;
@@ -13,6 +14,7 @@ mod ops;
 mod show;
 mod size;
 mod tidy;
+mod typed;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -24,6 +26,8 @@ cargo xtask tidy               the rules of docs/STYLE.md that a program can che
 cargo xtask ops [family]       operators per family: forms, kinds, gradients, kernels per backend
 cargo xtask show <operator>    everything that is generated for an operator
 cargo xtask size               the bytes of the release library by crate, beside their budget
+cargo xtask header             writes the C headers of crates/corten-c
+cargo xtask header <folder>    writes them there, with a function per operator
 cargo xtask keys               writes ops/README.md, the table of the registry's keys
 cargo xtask modules            writes docs/modules.md, modules of PyTorch, Python and Rust
 cargo xtask goldens <python>   makes tests/goldens again with a Python that has PyTorch
@@ -42,6 +46,8 @@ fn main() -> ExitCode {
         ["ops", family] => ops::run(Some(family)),
         ["show", operator] => show::run(operator),
         ["size"] => size::run(),
+        ["header"] => header::run(),
+        ["header", folder] => header::export(Path::new(folder)),
         ["keys"] => keys::run(),
         ["modules"] => modules::run(),
         ["goldens", python] => goldens::run(python),

@@ -3,7 +3,7 @@
 use crate::args::{parser, scalar_from};
 use crate::functions::{call_overload, wrap_value};
 use crate::py::errors::{not_implemented_error, runtime_error, type_error};
-use crate::py::gil::{Shared, call_python};
+use crate::py::gil::{Shared, call_python, detach};
 use crate::py::{Args, Obj, Py, ffi, method};
 use crate::tensor;
 use corten_core::{BelowAutogradGuard, Result};
@@ -51,6 +51,11 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
                 drop(function);
             }
             Ok(Obj::none())
+        }),
+        method!("_load_library", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_load_library(str path)").parse(None, args)?;
+            let path = bound.str(0)?;
+            Ok(Obj::bool(detach(|| corten_c::load_library(path))?))
         }),
         method!("_op_call_below_autograd", |_m: &Obj, args: Args<'_>| {
             let [wanted, rest @ ..] = args.positional else {
