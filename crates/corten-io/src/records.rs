@@ -72,13 +72,15 @@ impl<R: Read + Seek> Records<R> {
         Ok(Record { size, stored_at: entry.data_start().filter(|_| is_stored) })
     }
 
-    /// The bytes of a record, whose checksum is compared.
+    /// The bytes of a record, whose checksum is compared where it was written.
     ///
     /// # Errors
     /// `Runtime` where it is damaged, or would grow beyond `largest_inflated` and a hundredfold.
     pub(crate) fn read(&mut self, at: usize, largest_inflated: u64) -> Result<Vec<u8>> {
         let mut entry = self.zip.by_index(at).map_err(|error| err!(Runtime, "{error}"))?;
         let (size, packed) = (entry.size(), entry.compressed_size());
+        // PyTorch writes zero where it was told not to compute checksums.
+        let is_checked = entry.crc32() != 0;
         if entry.compression() == CompressionMethod::Stored {
             ensure!(size == packed, Runtime, "its two lengths differ");
         } else {
@@ -92,9 +94,11 @@ impl<R: Read + Seek> Records<R> {
         let read = entry.by_ref().take(size).read_to_end(&mut bytes);
         read.map_err(|error| err!(Runtime, "{error}"))?;
         ensure!(bytes.len() == count, Runtime, "unexpected end of file");
-        // At the end the checksum is compared.
-        let rest = entry.read(&mut [0]).map_err(|error| err!(Runtime, "{error}"))?;
-        ensure!(rest == 0, Runtime, "it is longer than it says");
+        if is_checked {
+            // At the end the checksum is compared.
+            let rest = entry.read(&mut [0]).map_err(|error| err!(Runtime, "{error}"))?;
+            ensure!(rest == 0, Runtime, "it is longer than it says");
+        }
         Ok(bytes)
     }
 }

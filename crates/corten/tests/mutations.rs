@@ -286,6 +286,10 @@ fn records_have_names_and_places_of_their_own() {
     let pickle: &[u8] = b"\x80\x02N.";
     let good = archive(pickle, &[("a", b"1234"), ("b", b"1234")]);
     assert!(matches!(load_bytes(&good, LoadOptions::default()), Ok(Value::None)));
+    let mut damaged = good.clone();
+    let at = good.windows(pickle.len()).position(|bytes| bytes == pickle).unwrap();
+    damaged[at + 2] = 0x88;
+    assert!(refused(&damaged).contains("checksum"), "{}", refused(&damaged));
     let twice = archive(pickle, &[("a", b"1234"), ("a", b"5678")]);
     assert!(refused(&twice).contains("two records of one name"));
     let shared = zips::with_shared_place(&good);

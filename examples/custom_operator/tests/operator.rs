@@ -3,7 +3,7 @@
 
 use corten::autograd::gradcheck::{GradcheckOptions, gradcheck, gradgradcheck};
 use corten::prelude::*;
-use custom_operator::{linear_recurrence, register};
+use custom_operator::{linear_recurrence, register, squared_relu};
 
 fn numbers(sizes: [i64; 2], seed: u64) -> Result<Tensor> {
     corten::manual_seed(seed);
@@ -112,4 +112,24 @@ fn it_is_an_operator_as_others_are() -> Result<()> {
     }
     assert!((decay.to_element::<f64>()? - 0.7).abs() < 1e-3);
     Ok(())
+}
+
+#[test]
+fn an_expression_runs_in_vectors() -> Result<()> {
+    register()?;
+    let x = numbers([37, 53], 5)?;
+    let expected: Vec<f64> =
+        x.to_vec::<f64>()?.into_iter().map(|x| if x > 0.0 { x * x } else { 0.0 }).collect();
+    assert_eq!(squared_relu(&x)?.to_vec::<f64>()?, expected);
+    let turned = squared_relu(&op::t(&x)?)?;
+    assert_eq!(turned.strides(), op::t(&x)?.strides());
+    assert_eq!(op::t(&turned)?.to_vec::<f64>()?, expected);
+    let halves = squared_relu(&tensor![3.0, -1.0, f32::NAN; DType::Float16]?)?.to_vec::<f32>()?;
+    assert!(halves[..2] == [9.0, 0.0] && halves[2].is_nan());
+    assert_eq!(squared_relu(&x.to(Device::META)?)?.sizes().as_slice(), [37, 53]);
+    assert!(squared_relu(&x.to(DType::Int32)?).is_err());
+    let small = numbers([2, 3], 6)?.requires_grad_(true)?.clone();
+    let run = |inputs: &[Tensor]| Ok(vec![squared_relu(&inputs[0])?]);
+    gradcheck(run, std::slice::from_ref(&small), GradcheckOptions::default())?;
+    gradgradcheck(run, &[small], GradcheckOptions::default())
 }
