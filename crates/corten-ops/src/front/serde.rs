@@ -114,6 +114,7 @@ impl<'de> Visitor<'de> for BytesVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Bytes, A::Error> {
+        // Bounded: what is believed.
         let mut bytes = Vec::with_capacity(list.size_hint().unwrap_or(0).min(BELIEVED));
         while let Some(byte) = list.next_element()? {
             bytes.push(byte);

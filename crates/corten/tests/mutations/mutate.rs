@@ -156,7 +156,7 @@ const PARTS: [&[u8]; 48] = [
 /// A pickle of the corpus with some changes that know opcodes.
 pub(crate) fn pickle(random: &mut Random, corpus: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = random.choose(corpus).clone();
-    for _ in 0..1 + random.below(6) {
+    for _ in 0..1 + random.below(4) {
         let at = random.below(bytes.len() + 1);
         match random.below(6) {
             0 | 1 => drop(bytes.splice(at..at, random.choose(&PARTS).iter().copied())),
