@@ -11,7 +11,7 @@ packaged = rm -rf target/$(1)/python && mkdir -p target/$(1)/python && cp -r pyt
 	rm -f target/$(1)/python/corten/_C.abi3.so && \
 	cp target/$(or $(2),$(1))/lib_C.so target/$(1)/python/corten/_C.abi3.so
 
-.PHONY: c-library c-test demo test test-full test-rust test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: c-library c-test demo test test-full test-rust test-features test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -27,12 +27,16 @@ test: test-rust test-loom test-python c-test
 ## As `make test` and `make test-general`, with every derivative in every arrangement of memory, every sample of
 ## operators both with fast paths and without, and threads for a minute.
 test-full: export CORTEN_TEST_FULL = 1
-test-full: test test-general test-cuda-sim
+test-full: test test-general test-cuda-sim test-features
 
 # Tools that need the generator are tested apart, so that the library is built once.
 test-rust:
 	cargo test --quiet --workspace --exclude corten-codegen --exclude xtask
 	cargo test --quiet --package corten-codegen --package xtask --features corten-codegen/generate
+
+# The library is built again for these: conversions that are off by default.
+test-features:
+	cargo test --quiet --package corten --no-default-features --features ndarray,serde --test with_ndarray --test with_serde --target-dir target/features
 
 test-loom:
 	RUSTFLAGS="--cfg loom" cargo test --quiet --package corten-core --test loom --target-dir target/loom
@@ -146,7 +150,7 @@ test-asan: $(VENV)/numpy
 	$(call packaged,asan,asan/x86_64-unknown-linux-gnu/debug)
 	$(ASAN) PYTHONPATH=target/asan/python $(PY) tests/run.py $(TESTS)
 
-## Fuzzes a reader of foreign data for a minute: make fuzz TARGET=safetensors (schema, indexing).
+## Fuzzes a reader of foreign data for a minute: make fuzz TARGET=torch (npy, gguf, pickle, safetensors, schema, indexing).
 TARGET  ?= safetensors
 SECONDS ?= 60
 FUZZED  := target/fuzz/x86_64-unknown-linux-gnu/debug

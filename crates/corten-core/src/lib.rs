@@ -25,7 +25,10 @@ mod sync;
 mod tensor;
 pub mod tls;
 
-pub use access::{Access, AccessSet, Blocks, BriefCell, Reader, WantedBlock, Writer};
+pub use access::{
+    Access, AccessSet, Blocks, BriefCell, ElementIndex, LeadingRows, PackedTensorAccessor,
+    PackedTensorAccessorMut, Reader, TensorAccessor, TensorAccessorMut, WantedBlock, Writer,
+};
 pub use allocator::{
     Allocator, MemoryStats, check_memory, empty_cache, get_allocator, memory_stats, pinned_storage,
     reset_peak_memory_stats, set_allocator, set_pinned_allocator, try_collect, try_extend,

@@ -34,6 +34,8 @@ const ALIGNMENT: u64 = 32;
 const DEEPEST: usize = 4;
 /// The most entries of metadata, and the most tensors: both are far beyond any model.
 const MOST_ENTRIES: u64 = 1 << 20;
+/// The most values in lists of metadata.
+const MOST_VALUES: u64 = 1 << 23;
 /// The most bytes of metadata and table.
 const LARGEST_HEAD: u64 = 1 << 26;
 
@@ -132,7 +134,12 @@ impl Opened {
         let path = path.as_ref();
         let file = File::open(path).map_err(|error| io_error(path, &error))?;
         let size = file.metadata().map_err(|error| io_error(path, &error))?.len();
-        let mut head = Head { file: BufReader::new(file), at: 0, size: size.min(LARGEST_HEAD) };
+        let mut head = Head {
+            file: BufReader::new(file),
+            at: 0,
+            size: size.min(LARGEST_HEAD),
+            values_left: MOST_VALUES,
+        };
         let (metadata, tensors) = head.read(size)?;
         let memory = Storage::from_file(path, Sharing::Private, 0)?.lend()?;
         Ok(Self { memory, metadata, tensors })
@@ -187,6 +194,8 @@ struct Head {
     file: BufReader<File>,
     at: u64,
     size: u64,
+    /// How many values metadata may still have.
+    values_left: u64,
 }
 
 /// Metadata and table.
@@ -313,8 +322,9 @@ impl Head {
         // Every element takes at least a byte of the file.
         ensure!(count <= self.size - self.at, Runtime, "the file is shorter than its metadata say");
         // A list of bytes takes forty times its size in memory.
-        let is_small = matches!(kind, 0 | 1 | 7);
-        ensure!(!is_small || count <= MOST_ENTRIES, Runtime, "a list of {count} bytes in metadata");
+        let left = self.values_left.checked_sub(count);
+        self.values_left =
+            left.ok_or_else(|| err!(Runtime, "metadata of more than {MOST_VALUES} values"))?;
         let values = (0..count).map(|_| self.value(kind, depth + 1));
         Ok(Value::List(values.collect::<Result<_>>()?))
     }

@@ -8,6 +8,7 @@ mod bytes;
 pub mod gguf;
 pub mod npy;
 pub mod pickle;
+mod records;
 pub mod safetensors;
 pub mod tensorboard;
 pub mod torch;

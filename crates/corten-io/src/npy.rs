@@ -15,19 +15,22 @@
 
 use crate::atomic::{self, io_error};
 use crate::bytes::{only_truths, swap};
-use corten_core::{DType, Error, ErrorKind, Result, Storage, bail, ensure, err, try_to_vec};
+use crate::records::Records;
+use corten_core::{DType, Error, Result, Storage, bail, ensure, err, try_to_vec};
 use corten_ops::{Tensor, op};
-use std::io::{Cursor, Read, Write};
+use std::io::{Cursor, Write};
 use std::path::Path;
 use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, ZipArchive, ZipWriter};
+use zip::{CompressionMethod, ZipWriter};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 const LARGEST_HEADER: usize = 10_000;
 /// Data begin at a multiple of this.
 const ALIGNMENT: usize = 64;
-/// A compressed array of up to this many bytes is read, however small it is in the file.
-const LARGEST_INFLATED: u64 = 1 << 32;
+/// A compressed array that grows more than a hundredfold, to more than this, is refused.
+const LARGEST_INFLATED: u64 = 1 << 28;
+/// NumPy's arrays have up to this many dimensions.
+const MOST_DIMENSIONS: usize = 64;
 
 /// Descriptions of dtypes, without the byte order.
 const DTYPES: [(&str, DType); 14] = [
@@ -64,17 +67,22 @@ pub fn load(path: impl AsRef<Path>) -> Result<Tensor> {
 pub fn load_npz(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|error| io_error(path, &error))?;
-    let broken = |error: zip::result::ZipError| err!(Value, "{}: {error}", path.display());
-    let mut archive = ZipArchive::new(Cursor::new(&bytes)).map_err(broken)?;
+    read_npz(&bytes).map_err(|error| err!(Value, "{}: {}", path.display(), error.message()))
+}
+
+/// The arrays in the bytes of a `.npz` file with their names.
+///
+/// # Errors
+/// `Value` as [`load`].
+pub fn read_npz(bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
+    let broken = |why: String| err!(Value, "the file is not an archive of arrays: {why}");
+    let mut archive = Records::new(Cursor::new(bytes)).map_err(broken)?;
     let mut found = Vec::new();
-    for at in 0..archive.len() {
-        let mut entry = archive.by_index(at).map_err(broken)?;
-        let name = entry.name().map_err(broken)?.trim_end_matches(".npy").to_owned();
-        let size = entry.size();
-        ensure!(size <= LARGEST_INFLATED, Value, "the array {name:.80} would grow to {size} bytes");
-        let mut array = Vec::new();
-        let told = |error: std::io::Error| Error::new(ErrorKind::Value, error.to_string());
-        entry.by_ref().take(size).read_to_end(&mut array).map_err(told)?;
+    for (at, name) in archive.names().map_err(broken)?.into_iter().enumerate() {
+        let name = name.strip_suffix(".npy").map_or(name.clone(), str::to_owned);
+        let failed =
+            |error: Error| err!(Value, "the array {name:.80} is damaged: {}", error.message());
+        let array = archive.read(at, LARGEST_INFLATED).map_err(failed)?;
         found.push((name, read(&array)?));
     }
     Ok(found)
@@ -164,6 +172,7 @@ fn parse(text: &str) -> Result<Header> {
     let sizes = sizes.map(|size| size.trim_end_matches('L').parse::<u32>().map(i64::from));
     let shape: Result<Vec<i64>, _> = sizes.collect();
     let shape = shape.map_err(|_| err!(Value, "the shape in the header is not valid"))?;
+    ensure!(shape.len() <= MOST_DIMENSIONS, Value, "the shape in the header is not valid");
     Ok(Header { dtype, is_big_endian, is_fortran, shape })
 }
 

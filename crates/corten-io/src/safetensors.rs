@@ -3,6 +3,7 @@
 //! A file is mapped, not read: its tensors share pages with the file until they are written to,
 //! and writing to them does not change the file.
 
+use crate::bytes::only_truths;
 use corten_core::{DType, Device, Error, ErrorKind, Result, Storage, bail, ensure, try_to_vec};
 use corten_ops::{Tensor, op};
 use memmap2::{MmapMut, MmapOptions};
@@ -217,7 +218,8 @@ impl Opened {
         let offset = view.data().as_ptr().addr() - self.bytes.addr();
         let empty = op::empty_memory_format(&[0], Some(dtype), None, None, None, None)?;
         let strides = corten_core::geometry::contiguous_strides(&sizes)?;
-        if offset.is_multiple_of(dtype.itemsize()) {
+        let is_valid = dtype != DType::Bool || view.data().iter().all(|&byte| byte <= 1);
+        if is_valid && offset.is_multiple_of(dtype.itemsize()) {
             let at = (offset / dtype.itemsize()) as i64;
             return op::set__source_storage_storage_offset(
                 &empty,
@@ -234,5 +236,8 @@ impl Opened {
 fn copied(view: &TensorView<'_>, empty: &Tensor, sizes: &[i64], strides: &[i64]) -> Result<Tensor> {
     let storage = Storage::from_vec(try_to_vec(view.data())?);
     ensure!(storage.nbytes() == view.data().len(), Internal, "a copied storage has another size");
+    if view.dtype() == Dtype::BOOL {
+        only_truths(&storage)?;
+    }
     op::set__source_storage_storage_offset(empty, &storage, 0, sizes, strides)
 }

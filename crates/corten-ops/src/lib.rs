@@ -7,6 +7,7 @@
 pub mod any;
 pub mod batched;
 mod boxed;
+pub mod checks;
 pub mod composite;
 mod conversion;
 mod data;

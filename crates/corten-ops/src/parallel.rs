@@ -1,7 +1,7 @@
 //! Splitting a range over threads. The pool belongs to the CPU crate, which installs itself here;
 //! until then everything runs on the calling thread.
 
-use corten_core::Result;
+use corten_core::{LeadingRows, Result};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -48,6 +48,43 @@ pub fn parallel_for(
         Some(pool) if range.end - range.start > grain.max(1) => (pool.run)(range, grain, &body),
         _ => body(range),
     }
+}
+
+/// Runs `body` over the rows of an accessor, the tensors of its leading index, in parallel where there are more
+/// than `grain` of them. The body gets the index, and the row to write to.
+///
+/// ```
+/// use corten_core::TensorAccessorMut;
+/// use corten_ops::{Tensor, parallel};
+///
+/// # fn main() -> corten_core::Result<()> {
+/// let table = Tensor::from_vec(vec![0i64; 12], &[4, 3])?;
+/// let mut accessor = TensorAccessorMut::<i64, 2>::new(&table)?;
+/// parallel::for_each_row(accessor.packed_mut(), 1, |index, mut row| {
+///     row.fill(index as i64);
+///     Ok(())
+/// })?;
+/// drop(accessor);
+/// assert_eq!(table.to_vec::<i64>()?, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// The first error of any row.
+pub fn for_each_row<A: LeadingRows + Sync>(
+    accessor: A,
+    grain: i64,
+    body: impl Fn(usize, A::Row) -> Result<()> + Sync,
+) -> Result<()> {
+    parallel_for(0..accessor.row_count() as i64, grain, |rows| {
+        for index in rows.start as usize..rows.end as usize {
+            // SAFETY: the parts of the range are disjoint and within it, so that every index comes
+            // once; the accessor was moved here, and nobody else uses it.
+            body(index, unsafe { accessor.row_alone(index) })?;
+        }
+        Ok(())
+    })
 }
 
 /// The number of threads that a range is split over at most.

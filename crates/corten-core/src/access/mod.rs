@@ -5,20 +5,24 @@
 //! holds is an error, since waiting would never end; a conflict with another thread waits. How it
 //! works is in `README.md` beside this file.
 
+mod accessor;
 mod blocks;
 mod cell;
 mod enter;
 mod guard;
+mod packed;
 mod protocol;
 mod record;
 mod set;
 mod small_copy;
 mod spinlock;
 
+pub use accessor::{TensorAccessor, TensorAccessorMut};
 pub use blocks::{Blocks, WantedBlock};
 pub use cell::BriefCell;
 pub(crate) use enter::{Hold, with_published};
 pub use guard::{Reader, Writer};
+pub use packed::{ElementIndex, LeadingRows, PackedTensorAccessor, PackedTensorAccessorMut};
 pub(crate) use protocol::AccessState;
 pub(crate) use record::{lock_for_fork, retire, slots, withdraw_other_threads};
 pub use set::{AccessSet, HeldPlace, Holds};

@@ -8,7 +8,11 @@ use smallvec::SmallVec;
 
 use super::Access;
 use super::enter::{Entered, FEW, enter_biased, enter_waiting};
-use crate::{DType, Element, Error, Result, Storage, StorageImpl, TensorBase, bail, ensure, err};
+use crate::geometry::check_in_bounds;
+use crate::tensor::Geometry;
+use crate::{
+    DType, Element, Error, Layout, Result, Storage, StorageImpl, TensorBase, bail, ensure, err,
+};
 
 /// The operands of a kernel, held for the kernel's time.
 ///
@@ -243,6 +247,27 @@ impl<'a> AccessSet<'a> {
         storage.map_or((ptr::null_mut(), 0), |storage| (storage.data_ptr(), storage.nbytes()))
     }
 
+    /// Refuses an operand that is declared written, or shares its storage with one that is.
+    pub(super) fn check_only_read(&self, index: usize) -> Result<()> {
+        let operand = self.operand(index)?;
+        let is_written = operand.is_written() || self.sharing(operand).any(Operand::is_written);
+        ensure!(!is_written, Runtime, "operand {index} shares memory with a written one");
+        Ok(())
+    }
+
+    /// Hands out an operand that is declared written and shares its storage with no other; once.
+    pub(super) fn take_alone(&self, index: usize) -> Result<()> {
+        let operand = self.operand(index)?;
+        operand.check_writable(index)?;
+        ensure!(
+            self.sharing(operand).count() <= 1,
+            Runtime,
+            "operand {index} shares its storage with another operand"
+        );
+        ensure!(operand.take(), Runtime, "operand {index} was taken already");
+        Ok(())
+    }
+
     fn operand(&self, index: usize) -> Result<&Operand<'a>> {
         match self.operands.get(index) {
             Some(operand) => Ok(operand),
@@ -256,6 +281,64 @@ impl<'a> AccessSet<'a> {
         self.operands
             .iter()
             .filter(move |other| !storage.is_null() && ptr::eq(other.storage_ptr(), storage))
+    }
+}
+
+/// The elements of an operand at any strides, within its storage.
+pub(super) struct Strided {
+    geometry: Geometry,
+    data: *mut u8,
+    dtype: DType,
+}
+
+impl Strided {
+    /// Where the elements of operand `index` lie, which must be in host memory and have that rank.
+    pub(super) fn new(set: &AccessSet<'_>, index: usize, rank: usize) -> Result<Self> {
+        let operand = set.operand(index)?;
+        let tensor = operand.tensor;
+        ensure!(
+            tensor.defined() && tensor.layout() == Layout::Strided && tensor.device().is_cpu(),
+            Runtime,
+            "TensorAccessor expected a strided tensor in host memory, but got {}",
+            if tensor.defined() { tensor.device().to_string() } else { "none".to_owned() }
+        );
+        ensure!(
+            !tensor.is_conj() && !tensor.is_neg(),
+            Runtime,
+            "TensorAccessor expected a tensor without a pending conjugation or negation: call \
+             resolve_conj() and resolve_neg() first"
+        );
+        let geometry = tensor.geometry();
+        let found = geometry.sizes.len();
+        ensure!(
+            found == rank,
+            Runtime,
+            "TensorAccessor expected {rank} dims but tensor has {found}"
+        );
+        let nbytes = match operand.storage() {
+            Some(storage) if !storage.data_ptr().is_null() => storage.nbytes(),
+            _ => 0,
+        };
+        let (sizes, strides) = (&geometry.sizes, &geometry.strides);
+        // The geometry may be another than the one that was held.
+        check_in_bounds(sizes, strides, geometry.storage_offset, tensor.itemsize(), nbytes)?;
+        let base = operand.storage().map_or(ptr::null_mut(), StorageImpl::data_ptr);
+        let offset = geometry.storage_offset as isize * tensor.itemsize() as isize;
+        Ok(Self { data: base.wrapping_offset(offset), dtype: tensor.dtype(), geometry })
+    }
+
+    /// The first element, sizes and strides; all elements are within the storage.
+    pub(super) fn elements<T: Element, const N: usize>(
+        &self,
+    ) -> Result<(*mut T, [usize; N], [isize; N])> {
+        let (found, wanted) = (self.dtype, T::DTYPE);
+        ensure!(found == wanted, Runtime, "expected scalar type {wanted} but found {found}");
+        let Geometry { sizes, strides, .. } = &self.geometry;
+        let sizes = std::array::from_fn(|dim| sizes[dim] as usize);
+        let strides = std::array::from_fn(|dim| strides[dim] as isize);
+        let is_empty = self.geometry.numel == 0;
+        let data = if is_empty { NonNull::dangling().as_ptr() } else { aligned(self.data)? };
+        Ok((data, sizes, strides))
     }
 }
 
@@ -291,6 +374,10 @@ impl<'a> Operand<'a> {
         unsafe { self.storage_ptr().as_ref() }
     }
 
+    fn is_written(&self) -> bool {
+        self.storage.get().addr() & WRITTEN != 0
+    }
+
     fn is_taken(&self) -> bool {
         self.storage.get().addr() & TAKEN != 0
     }
@@ -319,8 +406,7 @@ impl<'a> Operand<'a> {
     }
 
     fn check_writable(&self, index: usize) -> Result<()> {
-        let written = self.storage.get().addr() & WRITTEN != 0;
-        ensure!(written, Runtime, "operand {index} is not declared written");
+        ensure!(self.is_written(), Runtime, "operand {index} is not declared written");
         Ok(())
     }
 

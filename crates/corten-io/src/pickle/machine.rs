@@ -36,7 +36,13 @@ pub struct Machine<'a, H> {
     stack: Vec<NodeId>,
     marks: Vec<usize>,
     memo: HashMap<u64, NodeId>,
+    /// What calls may still read and make, in parts of values: a small pickle may call with one large value often.
+    work: usize,
 }
+
+/// The work of calls per byte of a pickle, and that of the smallest.
+const WORK_PER_BYTE: usize = 8;
+const LEAST_WORK: usize = 1 << 16;
 
 /// The most opcodes in a byte of a pickle is one; objects cost a hundred times a byte.
 const MOST_OBJECTS: usize = 1 << 26;
@@ -45,7 +51,8 @@ impl<'a, H: Host> Machine<'a, H> {
     /// A machine for the bytes from a position on.
     pub fn new(bytes: &'a [u8], at: usize, host: &'a mut H) -> Self {
         let (arena, memo) = (Arena::default(), HashMap::new());
-        Self { bytes, at, host, arena, stack: Vec::new(), marks: Vec::new(), memo }
+        let work = bytes.len().saturating_sub(at).saturating_mul(WORK_PER_BYTE) + LEAST_WORK;
+        Self { bytes, at, host, arena, stack: Vec::new(), marks: Vec::new(), memo, work }
     }
 
     /// The object of the pickle, and the position behind it.
@@ -182,7 +189,16 @@ impl<'a, H: Host> Machine<'a, H> {
             (self.text_of(module)?, self.text_of(name)?)
         };
         let node = self.host.global(&module, &name)?;
+        self.charge(node.cost())?;
         self.push(node);
+        Ok(())
+    }
+
+    fn charge(&mut self, cost: usize) -> Result<()> {
+        let left = self.work.checked_sub(cost);
+        self.work = left.ok_or_else(|| {
+            err!(Runtime, "the calls of the pickle are more than its size allows")
+        })?;
         Ok(())
     }
 
@@ -194,7 +210,7 @@ impl<'a, H: Host> Machine<'a, H> {
     }
 
     fn call(&mut self, opcode: u8) -> Result<()> {
-        let (function, mut arguments) = match opcode {
+        let (function, arguments): (NodeId, Vec<NodeId>) = match opcode {
             b'i' => {
                 let (module, name) = (self.line()?.to_owned(), self.line()?.to_owned());
                 let node = self.host.global(&module, &name)?;
@@ -219,8 +235,10 @@ impl<'a, H: Host> Machine<'a, H> {
             Node::Global(name) => name.clone(),
             _ => bail!(Runtime, "the pickle calls what is no function"),
         };
+        let read = |&id: &NodeId| self.arena.get(id).cost();
+        self.charge(arguments.iter().map(read).sum::<usize>() + arguments.len())?;
         let node = self.host.call(&mut self.arena, &name, &arguments)?;
-        arguments.clear();
+        self.charge(node.cost())?;
         self.push(node);
         Ok(())
     }

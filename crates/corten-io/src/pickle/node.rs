@@ -27,6 +27,22 @@ pub enum Node {
     Object(String, Vec<NodeId>),
 }
 
+impl Node {
+    /// The memory of the object without its parts, in parts of about the size of a value.
+    pub(super) fn cost(&self) -> usize {
+        match self {
+            Self::Value(Value::Text(text)) | Self::Global(text) => 1 + text.len() / 16,
+            Self::Value(Value::Bytes(bytes) | Value::BigInt(bytes)) => 1 + bytes.len() / 16,
+            Self::Value(Value::Size(sizes)) => 1 + sizes.len(),
+            Self::Tuple(ids) | Self::List(ids) | Self::Set(ids) | Self::Object(_, ids) => {
+                1 + ids.len()
+            }
+            Self::Dict(pairs) => 1 + 2 * pairs.len(),
+            Self::Value(_) | Self::Storage(_) => 1,
+        }
+    }
+}
+
 /// How deep values are nested at most.
 const DEEPEST: usize = 500;
 
@@ -72,8 +88,8 @@ impl Arena {
         );
         // Texts and bytes count by their length, so that no copies of a long one are made without end.
         let cost = match self.get(id) {
-            Node::Value(Value::Text(text)) => 1 + text.len() / 16,
-            Node::Value(Value::Bytes(bytes) | Value::BigInt(bytes)) => 1 + bytes.len() / 16,
+            node @ (Node::Value(_) | Node::Global(_)) => node.cost(),
+            Node::Object(class, _) => 1 + class.len() / 16,
             _ => 1,
         };
         let Some(left) = budget.checked_sub(cost) else {

@@ -1,20 +1,19 @@
 //! The records of a zip archive.
 
-use corten_core::{LentMemory, Result, Storage, bail, ensure, err, try_with_capacity};
+use crate::records::Records;
+use corten_core::{LentMemory, Result, Storage, bail, err};
 use std::collections::HashMap;
 use std::io::{Read, Seek};
-use zip::{CompressionMethod, ZipArchive};
 
 /// A compressed record that grows more than a hundredfold, to more than this, is refused.
 const LARGEST_INFLATED: u64 = 1 << 28;
-const LARGEST_RATIO: u64 = 100;
 
 /// Mapped data of elements must begin at a multiple of this; others are copied.
 const MAPPED_ALIGNMENT: u64 = 16;
 
 /// The records of an archive, by their names below the folder of the first.
 pub(super) struct Archive<R> {
-    zip: ZipArchive<R>,
+    zip: Records<R>,
     records: HashMap<String, usize>,
     /// The whole file as memory, if storages shall be parts of it.
     mapped: Option<LentMemory>,
@@ -27,20 +26,14 @@ fn broken(what: impl std::fmt::Display) -> corten_core::Error {
     )
 }
 
-fn failed(name: &str, why: impl std::fmt::Display) -> corten_core::Error {
-    err!(Runtime, "PytorchStreamReader failed reading file {name:.80}: {why}")
+fn failed(name: &str, why: &corten_core::Error) -> corten_core::Error {
+    err!(Runtime, "PytorchStreamReader failed reading file {name:.80}: {}", why.message())
 }
 
 impl<R: Read + Seek> Archive<R> {
     pub(super) fn new(file: R, mapped: Option<LentMemory>) -> Result<Self> {
-        let zip = ZipArchive::new(file)
-            .map_err(|error| broken(format_args!("failed finding central directory ({error})")))?;
-        let names: Vec<String> = (0..zip.len())
-            .map(|at| match zip.name_for_index(at) {
-                Some(Ok(name)) => Ok(name.into_owned()),
-                _ => Err(broken("the name of a record is malformed")),
-            })
-            .collect::<Result<_>>()?;
+        let zip = Records::new(file).map_err(broken)?;
+        let names = zip.names().map_err(broken)?;
         let Some(first) = names.first() else { return Err(broken("there are no records")) };
         let Some((folder, _)) = first.split_once('/') else {
             return Err(broken(format_args!(
@@ -69,52 +62,21 @@ impl<R: Read + Seek> Archive<R> {
     /// The bytes of a record.
     pub(super) fn read(&mut self, name: &str, largest_inflated: u64) -> Result<Vec<u8>> {
         let at = self.index(name)?;
-        let mut entry = self.zip.by_index(at).map_err(|error| failed(name, error))?;
-        let (size, packed) = (entry.size(), entry.compressed_size());
-        let most = largest_inflated.max(LARGEST_RATIO.saturating_mul(packed));
-        match entry.compression() {
-            CompressionMethod::Stored => ensure!(
-                size == packed,
-                Runtime,
-                "PytorchStreamReader failed reading file {name:.80}: its two lengths differ"
-            ),
-            _ if size > most => {
-                return Err(failed(name, format_args!("it would grow to {size} bytes")));
-            }
-            _ => {}
-        }
-        let count = usize::try_from(size).map_err(|_| failed(name, "it is too large"))?;
-        // What a file says of its length is believed in steps.
-        let mut bytes = try_with_capacity(count.min(1 << 24))?;
-        let read = entry.by_ref().take(size).read_to_end(&mut bytes);
-        read.map_err(|error| failed(name, error))?;
-        ensure!(
-            bytes.len() == count,
-            Runtime,
-            "PytorchStreamReader failed reading file {name:.80}: unexpected end of file"
-        );
-        Ok(bytes)
+        self.zip.read(at, largest_inflated).map_err(|error| failed(name, &error))
     }
 
     /// A storage with the bytes of a record: a part of the mapped file where there is one.
     pub(super) fn storage(&mut self, name: &str, nbytes: usize) -> Result<Storage> {
         let at = self.index(name)?;
-        let entry = self.zip.by_index_raw(at).map_err(|error| failed(name, error))?;
-        let size = entry.size();
+        let record = self.zip.describe(at).map_err(|error| failed(name, &error))?;
+        let size = record.size;
         if size != nbytes as u64 {
             bail!(
                 Runtime,
                 "PytorchStreamReader failed reading file {name:.80}: it has {size} bytes, but {nbytes} are expected"
             );
         }
-        let place = match (entry.compression(), entry.data_start()) {
-            (CompressionMethod::Stored, Some(start)) if entry.compressed_size() == size => {
-                Some(start)
-            }
-            _ => None,
-        };
-        drop(entry);
-        if let (Some(mapped), Some(start)) = (&self.mapped, place)
+        if let (Some(mapped), Some(start)) = (&self.mapped, record.stored_at)
             && start.is_multiple_of(MAPPED_ALIGNMENT)
             && let Ok(start) = usize::try_from(start)
         {

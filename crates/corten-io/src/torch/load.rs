@@ -91,6 +91,12 @@ fn read<R: Read + Seek>(
     stream::read(&bytes, options)
 }
 
+/// The most parts of the value of a pickle: far more than its bytes where they are few, for lists that stand in
+/// many places.
+pub(super) fn parts_allowed(nbytes: usize) -> usize {
+    nbytes.saturating_mul(64).clamp(1 << 18, (1 << 22).max(nbytes.saturating_mul(8)))
+}
+
 fn read_archive<R: Read + Seek>(
     file: R,
     mapped: Option<LentMemory>,
@@ -109,6 +115,6 @@ fn read_archive<R: Read + Seek>(
     let mut machine = Machine::new(&pickle, 0, &mut host);
     let (root, _) = machine.run()?;
     // A small pickle may hold one large list many times.
-    let mut budget = (pickle.len() + (1 << 12)) * 64;
+    let mut budget = parts_allowed(pickle.len());
     machine.arena.value(root, &mut budget)
 }

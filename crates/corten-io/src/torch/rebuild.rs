@@ -12,12 +12,15 @@ use std::collections::HashMap;
 /// Reads the data of a storage by key and number of bytes.
 pub(super) type ReadStorage<'r> = &'r mut dyn FnMut(&str, usize) -> Result<Storage>;
 
+/// Operators have up to this many dimensions.
+const MOST_DIMENSIONS: usize = 64;
+
 /// The storages of a file; each is read once.
 pub(super) struct Storages<'r> {
     read: ReadStorage<'r>,
     is_big_endian: bool,
     found: Vec<Found>,
-    keys: HashMap<(String, DType), usize>,
+    keys: HashMap<String, usize>,
 }
 
 /// A storage of a file.
@@ -38,7 +41,12 @@ impl<'r> Storages<'r> {
     }
 
     fn find(&mut self, key: &str, dtype: DType, device: Device, count: usize) -> Result<usize> {
-        if let Some(&number) = self.keys.get(&(key.to_owned(), dtype)) {
+        if let Some(&number) = self.keys.get(key) {
+            ensure!(
+                self.found[number].dtype == dtype,
+                Runtime,
+                "the storage {key:.80} is of two dtypes"
+            );
             return Ok(number);
         }
         let nbytes = count.checked_mul(dtype.itemsize());
@@ -55,7 +63,7 @@ impl<'r> Storages<'r> {
             }
         };
         self.found.push(Found { key: key.to_owned(), storage, dtype });
-        self.keys.insert((key.to_owned(), dtype), self.found.len() - 1);
+        self.keys.insert(key.to_owned(), self.found.len() - 1);
         Ok(self.found.len() - 1)
     }
 
@@ -160,13 +168,19 @@ impl Host for TensorHost<'_> {
             }
             "_rebuild_parameter" | "_rebuild_parameter_with_state" => given.tensor(0)?,
             "_rebuild_meta_tensor_no_storage" => {
-                let (dtype, sizes, strides) = (given.dtype(0)?, given.ints(1)?, given.ints(2)?);
+                let (dtype, sizes, strides) = (given.dtype(0)?, given.dims(1)?, given.dims(2)?);
                 let meta = Some(Device::META);
                 op::empty_strided(&sizes, &strides, Some(dtype), None, meta, None)?
             }
             "_rebuild_device_tensor_from_cpu_tensor" => {
                 let (tensor, dtype) = (given.tensor(0)?, given.dtype(1)?);
                 let device = self.options.map_location.unwrap_or(tensor.device());
+                // An expanded tensor of a small file would grow to any size.
+                ensure!(
+                    tensor.numel() as u64 <= tensor.storage()?.nbytes() as u64,
+                    Runtime,
+                    "a tensor of a device has more elements than its storage"
+                );
                 op::to_device(&tensor, device, dtype, false, false, None)?
             }
             "_rebuild_sparse_tensor" if self.options.unknown == UnknownClasses::Keep => {
@@ -221,7 +235,7 @@ impl TensorHost<'_> {
             bail!(Runtime, "a storage is expected");
         };
         let Found { storage, dtype: own, .. } = &self.storages.found[number];
-        let (sizes, strides) = (given.ints(2)?, given.ints(3)?);
+        let (sizes, strides) = (given.dims(2)?, given.dims(3)?);
         Tensor::from_storage(
             storage.clone(),
             dtype.unwrap_or(*own),
@@ -408,6 +422,13 @@ impl<'a> Arguments<'a> {
             _ => bail!(Runtime, "a whole number is expected"),
         };
         self.items(at)?.iter().map(int).collect()
+    }
+
+    /// Sizes or strides.
+    fn dims(&self, at: usize) -> Result<Vec<i64>> {
+        let dims = self.ints(at)?;
+        ensure!(dims.len() <= MOST_DIMENSIONS, Runtime, "a tensor of {} dimensions", dims.len());
+        Ok(dims)
     }
 
     /// Bytes as protocol 2 stores them: text of the same code points.

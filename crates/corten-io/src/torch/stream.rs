@@ -1,6 +1,6 @@
 //! The stream of PyTorch before 1.6: pickles, and the data of storages behind them.
 
-use super::load::LoadOptions;
+use super::load::{LoadOptions, parts_allowed};
 use super::rebuild::{Found, Storages, TensorHost};
 use crate::bytes::{only_truths, swap};
 use crate::pickle::Machine;
@@ -65,7 +65,7 @@ fn read_object(bytes: &[u8], at: usize, options: LoadOptions, is_big: bool) -> R
     let mut host = TensorHost::new(Storages::new(&mut read, false), here);
     let mut machine = Machine::new(bytes, at, &mut host);
     let (root, at) = machine.run()?;
-    let mut budget = (at + (1 << 12)) * 64;
+    let mut budget = parts_allowed(at);
     let value = machine.arena.value(root, &mut budget)?;
     drop(machine);
     let (keys, at) = without_tensors(bytes, at)?;
@@ -79,13 +79,9 @@ fn read_object(bytes: &[u8], at: usize, options: LoadOptions, is_big: bool) -> R
 /// Reads the data of all storages.
 fn fill(bytes: &[u8], mut at: usize, keys: &Value, found: &[Found], is_big: bool) -> Result<()> {
     let keys = keys.elements().unwrap_or_default();
-    ensure!(
-        found.iter().all(|one| keys.iter().any(|key| key.text() == Some(&one.key))),
-        Runtime,
-        "the file's list of storages is not that of its tensors"
-    );
+    let mut left: HashMap<&str, &Found> = found.iter().map(|one| (&*one.key, one)).collect();
     for key in keys {
-        let Some(one) = found.iter().find(|one| key.text() == Some(&one.key)) else {
+        let Some(one) = key.text().and_then(|key| left.remove(key)) else {
             bail!(Runtime, "the file's list of storages is not that of its tensors")
         };
         let short = || err!(Runtime, "unexpected end of file within a storage");
@@ -107,6 +103,7 @@ fn fill(bytes: &[u8], mut at: usize, keys: &Value, found: &[Found], is_big: bool
             only_truths(&one.storage)?;
         }
     }
+    ensure!(left.is_empty(), Runtime, "the file's list of storages is not that of its tensors");
     Ok(())
 }
 

@@ -3,5 +3,9 @@
 mod conversions;
 mod factories;
 mod literals;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+#[cfg(feature = "serde")]
+mod serde;
 
 pub use literals::{Literal, from_literal};
