@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     op::sum(&y, None)?.backward()?;
     let wanted = corten::grad(
         &[op::sum(&expected, None)?],
-        &[x.clone()],
+        std::slice::from_ref(&x),
         None,
         Default::default(),
         None,
