@@ -128,9 +128,9 @@ impl<'h, T: Element, const N: usize> PackedTensorAccessor<'h, T, N> {
     #[inline]
     pub unsafe fn get_unchecked(&self, index: [usize; N]) -> &'h T {
         let mut offset = 0;
-        for dim in 0..N {
-            debug_assert!(index[dim] < self.sizes[dim]);
-            offset += index[dim] as isize * self.strides[dim];
+        for (dim, &at) in index.iter().enumerate() {
+            debug_assert!(at < self.sizes[dim]);
+            offset += at as isize * self.strides[dim];
         }
         // SAFETY: the caller's; the elements are held during `'h`.
         unsafe { &*self.data.offset(offset) }
