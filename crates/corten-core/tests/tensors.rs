@@ -258,6 +258,21 @@ fn conflicting_access_in_one_thread() {
     Reader::<f32>::new(&view).unwrap();
 }
 
+/// An operand that is read through a slice is not handed out for writing beside it, and the other way round.
+#[test]
+fn slices_of_one_operand_do_not_overlap() {
+    let a = counting(&[4]);
+    let set = AccessSet::acquire(&[(&a, Access::Write)]).unwrap();
+    let read = set.read::<f32>(0).unwrap();
+    assert_eq!((read[1], set.read::<f32>(0).unwrap()[2]), (1.0, 2.0));
+    assert!(set.write::<f32>(0).is_err(), "is being read");
+    drop(set);
+    let set = AccessSet::acquire(&[(&a, Access::Write)]).unwrap();
+    set.write::<f32>(0).unwrap()[0] = 5.0;
+    assert!(set.read::<f32>(0).is_err(), "is being written");
+    assert!(set.write::<f32>(0).is_err(), "was taken already");
+}
+
 #[test]
 fn access_sets_take_each_storage_once() {
     let (a, b) = (counting(&[4]), counting(&[4]));

@@ -128,6 +128,11 @@ struct Operand<'a> {
 const WRITTEN: usize = 1;
 /// A mutable slice was handed out.
 const TAKEN: usize = 2;
+/// A slice of an operand that is declared written was handed out.
+const LENT: usize = 4;
+
+const _: () =
+    assert!(align_of::<StorageImpl>() > (WRITTEN | TAKEN | LENT), "the low bits are free");
 
 impl<'a> AccessSet<'a> {
     /// Holds the storages of all operands, or none of them on error.
@@ -193,8 +198,12 @@ impl<'a> AccessSet<'a> {
         let shared_with_writer = self.sharing(operand).any(Operand::is_taken);
         ensure!(!shared_with_writer, Runtime, "operand {index} shares memory with a written one");
         let (data, len) = operand.contiguous::<T>()?;
+        if operand.is_written() {
+            operand.mark(LENT);
+        }
         // SAFETY: `contiguous` has checked pointer, bounds, alignment and values; the storage is
-        // entered, and no mutable slice of it was handed out.
+        // entered, no mutable slice of it was handed out, and `write` hands out none of an operand that is
+        // lent or shares its storage with another one.
         Ok(unsafe { slice::from_raw_parts(data, len) })
     }
 
@@ -210,6 +219,7 @@ impl<'a> AccessSet<'a> {
             "operand {index} shares its storage with another operand"
         );
         let (data, len) = operand.contiguous::<T>()?;
+        ensure!(!operand.is_lent(), Runtime, "operand {index} is being read");
         ensure!(operand.take(), Runtime, "operand {index} was taken already");
         // SAFETY: as in `read`; the storage is entered for writing and this is its only slice.
         Ok(unsafe { slice::from_raw_parts_mut(data, len) })
@@ -264,6 +274,7 @@ impl<'a> AccessSet<'a> {
             Runtime,
             "operand {index} shares its storage with another operand"
         );
+        ensure!(!operand.is_lent(), Runtime, "operand {index} is being read");
         ensure!(operand.take(), Runtime, "operand {index} was taken already");
         Ok(())
     }
@@ -365,7 +376,7 @@ impl<'a> Operand<'a> {
 
     #[inline(always)]
     fn storage_ptr(&self) -> *const StorageImpl {
-        self.storage.get().map_addr(|address| address & !(WRITTEN | TAKEN))
+        self.storage.get().map_addr(|address| address & !(WRITTEN | TAKEN | LENT))
     }
 
     #[inline(always)]
@@ -385,8 +396,16 @@ impl<'a> Operand<'a> {
     /// Marks the operand as handed out. `false`: it was before.
     fn take(&self) -> bool {
         let before = self.is_taken();
-        self.storage.set(self.storage.get().map_addr(|address| address | TAKEN));
+        self.mark(TAKEN);
         !before
+    }
+
+    fn is_lent(&self) -> bool {
+        self.storage.get().addr() & LENT != 0
+    }
+
+    fn mark(&self, flag: usize) {
+        self.storage.set(self.storage.get().map_addr(|address| address | flag));
     }
 
     #[inline]
