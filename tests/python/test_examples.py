@@ -1,5 +1,6 @@
 """The programs of examples/python print the losses that PyTorch prints for the same seed."""
 
+import importlib
 import os
 import re
 import subprocess
@@ -34,6 +35,27 @@ class Examples(unittest.TestCase):
                 for step, (a, b) in enumerate(zip(found, wanted)):
                     # Four digits are printed; rounding may turn the last one.
                     self.assertAlmostEqual(a, b, delta=1.5e-4, msg=f"step {step}")
+
+
+class TablesOfTheRustPage(unittest.TestCase):
+    def test_names_in_python_exist(self):
+        package = importlib.import_module(MODULE)
+        page = (ROOT / "docs" / "rust.md").read_text()
+        homes = {"Optimizers": package.optim, "Schedules": package.optim.lr_scheduler}
+        for heading, home in homes.items():
+            section = page.split(f"### {heading}\n")[1].split("\n#")[0]
+            rows = [line.split("|")[2].strip(" `") for line in section.splitlines() if line.startswith("| `")]
+            self.assertGreater(len(rows), 14)
+            for name in rows:
+                places = (home, package.optim, package)
+                self.assertTrue(any(has(place, name) for place in places), f"{heading}: {name}")
+
+
+def has(place, path):
+    """Whether a dotted path leads somewhere."""
+    for name in path.split("."):
+        place = getattr(place, name, None)
+    return place is not None
 
 
 if __name__ == "__main__":

@@ -238,6 +238,10 @@ fn main() -> Result<()> {
                 .to_vec();
     }
     let folder = Path::new(&folder);
+    if !folder.join("model.safetensors").exists() {
+        println!("no model.safetensors in {}: --model names its folder", folder.display());
+        return Ok(());
+    }
     let words = WordPiece::new(&folder.join("vocab.txt"))?;
     let file = Opened::new(folder.join("model.safetensors"))?;
     let model = Bert::new(words.numbers.len() as i64)?;
