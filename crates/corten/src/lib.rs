@@ -73,4 +73,9 @@ mod documents {
 
     #[doc = include_str!("../../../docs/SELECTIVE.md")]
     struct Selective;
+
+    // It has an example for GPUs.
+    #[cfg(feature = "cuda")]
+    #[doc = include_str!("../../../docs/rust.md")]
+    struct Rust;
 }

@@ -112,7 +112,7 @@ pub(crate) fn train_classifier(
 }
 
 /// Writes the weights and the curve of the losses.
-pub(crate) fn save(model: &dyn Layer, losses: &[f32], name: &str) -> Result<()> {
+pub(crate) fn save(model: &dyn Module, losses: &[f32], name: &str) -> Result<()> {
     let out = PathBuf::from(option("out", "out".to_owned()));
     let failed = |error: std::io::Error| corten::core::err!(Value, "{}: {error}", out.display());
     std::fs::create_dir_all(&out).map_err(failed)?;
