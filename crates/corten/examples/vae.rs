@@ -61,7 +61,7 @@ fn main() -> Result<()> {
     let (Some(train), Some(test)) = (parts.next(), parts.next()) else { return Ok(()) };
     let loader = DataLoader::new(train, 64).shuffle(true);
     let mut optimizer = Adam::new(net.parameters(), AdamOptions { lr, ..Default::default() })?;
-    let steps = epochs * loader.len();
+    let steps = epochs * loader.len().unwrap_or(0);
     let (mut progress, mut losses) = (Progress::new(steps), Vec::with_capacity(steps));
     for epoch in 1..=epochs {
         for batch in loader.iter()? {
