@@ -2,7 +2,8 @@
 //!
 //! ```
 //! use corten_ops::checks::{TensorArg, check_all_same, check_dim, check_same_size, check_scalar_type};
-//! use corten_ops::{DType, Result, Tensor};
+//! use corten_core::{DType, Result};
+//! use corten_ops::Tensor;
 //!
 //! fn check(input: &Tensor, weight: &Tensor) -> Result<()> {
 //!     const CHECKED: &str = "my_operator";
