@@ -3,23 +3,20 @@
 //! A file is mapped, not read: its tensors share pages with the file until they are written to,
 //! and writing to them does not change the file.
 
+use crate::atomic::{self, io_error};
 use crate::bytes::only_truths;
-use corten_core::{DType, Device, Error, ErrorKind, Result, Storage, bail, ensure, try_to_vec};
+use corten_core::{DType, Error, ErrorKind, Result, Storage, bail, ensure, try_to_vec};
 use corten_ops::{Tensor, op};
 use memmap2::{MmapMut, MmapOptions};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
 
 /// Strings saved beside the tensors.
 pub type Metadata = HashMap<String, String>;
-
-fn io_error(path: &Path, error: &std::io::Error) -> Error {
-    Error::new(ErrorKind::Runtime, format!("{}: {error}", path.display()))
-}
 
 fn format_error(error: &safetensors::SafeTensorError) -> Error {
     Error::new(ErrorKind::Runtime, format!("safetensors: {error}"))
@@ -77,27 +74,7 @@ pub fn save<'a>(
         .collect::<Result<_>>()?;
     let views = dense.iter().map(|(name, tensor)| (name.as_str(), tensor));
     let bytes = safetensors::serialize(views, metadata).map_err(|error| format_error(&error))?;
-    let temporary = temporary_beside(path);
-    let written = write_all(&temporary, &bytes)
-        .and_then(|()| fs::rename(&temporary, path))
-        .map_err(|error| io_error(path, &error));
-    if written.is_err() {
-        // Nothing is left behind; the first error is the one that counts.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
-fn temporary_beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    path.with_file_name(name)
-}
-
-fn write_all(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
-    file.write_all(bytes)?;
-    file.into_inner()?.sync_all()
+    atomic::write(path, |file| file.write_all(&bytes).map_err(|error| io_error(path, &error)))
 }
 
 /// A tensor on the CPU whose elements lie in order.
@@ -110,17 +87,7 @@ struct Dense {
 impl Dense {
     fn new(tensor: &Tensor) -> Result<Self> {
         let dtype = to_file_dtype(tensor.dtype())?;
-        let plain = op::resolve_neg(&op::resolve_conj(&op::detach(tensor)?)?)?;
-        let plain = if plain.device().is_cpu() {
-            plain
-        } else {
-            op::to_device(&plain, Device::CPU, plain.dtype(), false, false, None)?
-        };
-        let bytes = op::view_dtype(&op::flatten_using_ints(&plain, 0, -1)?, DType::UInt8);
-        let bytes = match bytes {
-            Ok(bytes) => bytes.to_vec::<u8>()?,
-            Err(error) => return Err(error),
-        };
+        let bytes = crate::bytes::of(tensor)?;
         let shape = tensor.sizes().iter().map(|size| *size as usize).collect();
         Ok(Self { dtype, shape, bytes })
     }

@@ -215,70 +215,50 @@ fn adam(
     Step { name: "fused_adam", kind, settings, lists: lists.to_vec(), counts, scaling }.run()
 }
 
-/// A step of Adam.
-pub fn fused_adam_(
-    self_: &[Tensor],
-    grads: &[Tensor],
-    exp_avgs: &[Tensor],
-    exp_avg_sqs: &[Tensor],
-    max_exp_avg_sqs: &[Tensor],
-    state_steps: &[Tensor],
-    lr: f64,
-    beta1: f64,
-    beta2: f64,
-    weight_decay: f64,
-    eps: f64,
-    amsgrad: bool,
-    maximize: bool,
-    grad_scale: Option<&Tensor>,
-    found_inf: Option<&Tensor>,
-) -> Result<()> {
-    let (maximize, decoupled) = (maximize.into(), 0);
-    let settings = Settings {
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        maximize,
-        decoupled,
-        ..Settings::default()
-    };
-    let lists = [self_, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs];
-    adam(settings, &lists[..4 + usize::from(amsgrad)], state_steps, [grad_scale, found_inf])
+/// Defines a step for lists of parameters with the way in which they shrink.
+macro_rules! adam_steps {
+    ($($(#[$doc:meta])* pub fn $name:ident = $decoupled:literal;)+) => {$(
+        $(#[$doc])*
+        pub fn $name(
+            self_: &[Tensor],
+            grads: &[Tensor],
+            exp_avgs: &[Tensor],
+            exp_avg_sqs: &[Tensor],
+            max_exp_avg_sqs: &[Tensor],
+            state_steps: &[Tensor],
+            lr: f64,
+            beta1: f64,
+            beta2: f64,
+            weight_decay: f64,
+            eps: f64,
+            amsgrad: bool,
+            maximize: bool,
+            grad_scale: Option<&Tensor>,
+            found_inf: Option<&Tensor>,
+        ) -> Result<()> {
+            let (maximize, decoupled) = (maximize.into(), $decoupled);
+            let settings = Settings {
+                lr,
+                beta1,
+                beta2,
+                weight_decay,
+                eps,
+                maximize,
+                decoupled,
+                ..Settings::default()
+            };
+            let lists = [self_, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs];
+            let lists = &lists[..4 + usize::from(amsgrad)];
+            adam(settings, lists, state_steps, [grad_scale, found_inf])
+        }
+    )+};
 }
 
-/// A step of Adam with decoupled weight decay.
-pub fn fused_adamw_(
-    self_: &[Tensor],
-    grads: &[Tensor],
-    exp_avgs: &[Tensor],
-    exp_avg_sqs: &[Tensor],
-    max_exp_avg_sqs: &[Tensor],
-    state_steps: &[Tensor],
-    lr: f64,
-    beta1: f64,
-    beta2: f64,
-    weight_decay: f64,
-    eps: f64,
-    amsgrad: bool,
-    maximize: bool,
-    grad_scale: Option<&Tensor>,
-    found_inf: Option<&Tensor>,
-) -> Result<()> {
-    let (maximize, decoupled) = (maximize.into(), 1);
-    let settings = Settings {
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        maximize,
-        decoupled,
-        ..Settings::default()
-    };
-    let lists = [self_, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs];
-    adam(settings, &lists[..4 + usize::from(amsgrad)], state_steps, [grad_scale, found_inf])
+adam_steps! {
+    /// A step of Adam.
+    pub fn fused_adam_ = 0;
+    /// A step of Adam with decoupled weight decay.
+    pub fn fused_adamw_ = 1;
 }
 
 /// A step of Adadelta.

@@ -1,7 +1,7 @@
 //! Schedules of schedules.
 
 use super::super::{Optimizer, Value};
-use super::{LrScheduler, find, int, kept, list};
+use super::{LrScheduler, find, int, kept, list, rates};
 use corten_core::{Result, ensure, err};
 
 /// A schedule in a chain.
@@ -154,10 +154,6 @@ impl ChainedScheduler {
         check_some("ChainedScheduler", &schedulers)?;
         Ok(Self { schedulers, last_lr: rates(optimizer) })
     }
-}
-
-fn rates(optimizer: &dyn Optimizer) -> Vec<f64> {
-    (0..optimizer.group_count()).map(|group| optimizer.group_lr(group)).collect()
 }
 
 impl LrScheduler for ChainedScheduler {

@@ -98,6 +98,11 @@ fn int(value: &Value) -> Option<i64> {
     }
 }
 
+/// The rates of an optimizer, by group.
+fn rates(optimizer: &dyn Optimizer) -> Vec<f64> {
+    (0..optimizer.group_count()).map(|group| optimizer.group_lr(group)).collect()
+}
+
 /// Sets what a schedule keeps with a group.
 fn keep(optimizer: &mut dyn Optimizer, group: usize, name: &str, value: f64) {
     let extra = optimizer.extra(group);

@@ -1,8 +1,8 @@
 //! The schedule that watches a metric.
 
 use super::super::{Optimizer, Value};
-use super::list;
 use super::scheduled::Field;
+use super::{list, rates};
 use corten_core::{Result, ensure, err};
 
 /// Whether a metric is to fall or to rise.
@@ -209,8 +209,4 @@ impl ReduceLROnPlateau {
 
 fn worst(mode: PlateauMode) -> f64 {
     if mode == PlateauMode::Min { f64::INFINITY } else { f64::NEG_INFINITY }
-}
-
-fn rates(optimizer: &dyn Optimizer) -> Vec<f64> {
-    (0..optimizer.group_count()).map(|group| optimizer.group_lr(group)).collect()
 }
