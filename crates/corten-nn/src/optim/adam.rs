@@ -82,12 +82,15 @@ impl From<&AdamWOptions> for AdamOptions {
 pub type Adam = ByParameter<AdamRule>;
 
 /// [`Adam`] whose weight decay shrinks the parameters instead of adding to the gradients (Loshchilov and Hutter).
+#[doc = optimizer_example!("AdamW", "AdamWOptions")]
 pub type AdamW = ByParameter<AdamWRule>;
 
 /// The formula of [`Adam`].
+#[doc = rule_example!("AdamRule", "Adam")]
 pub struct AdamRule;
 
 /// The formula of [`AdamW`].
+#[doc = rule_example!("AdamWRule", "AdamW")]
 pub struct AdamWRule;
 
 impl Rule for AdamRule {
@@ -259,9 +262,11 @@ settings! {
 }
 
 /// [`Adam`] with Nesterov's look-ahead (Dozat).
+#[doc = optimizer_example!("NAdam", "NAdamOptions")]
 pub type NAdam = ByParameter<NAdamRule>;
 
 /// The formula of [`NAdam`].
+#[doc = rule_example!("NAdamRule", "NAdam")]
 pub struct NAdamRule;
 
 impl Rule for NAdamRule {
@@ -331,9 +336,11 @@ settings! {
 }
 
 /// [`Adam`] whose first steps, of uncertain scale, are corrected or left unscaled (Liu and others).
+#[doc = optimizer_example!("RAdam", "RAdamOptions")]
 pub type RAdam = ByParameter<RAdamRule>;
 
 /// The formula of [`RAdam`].
+#[doc = rule_example!("RAdamRule", "RAdam")]
 pub struct RAdamRule;
 
 impl Rule for RAdamRule {
@@ -399,9 +406,11 @@ settings! {
 }
 
 /// [`Adam`] with the largest recent gradient in place of the mean square (Kingma and Ba).
+#[doc = optimizer_example!("Adamax", "AdamaxOptions")]
 pub type Adamax = ByParameter<AdamaxRule>;
 
 /// The formula of [`Adamax`].
+#[doc = rule_example!("AdamaxRule", "Adamax")]
 pub struct AdamaxRule;
 
 impl Rule for AdamaxRule {

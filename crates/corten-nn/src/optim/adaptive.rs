@@ -30,9 +30,11 @@ settings! {
 }
 
 /// Steps scaled by running means of squared updates over squared gradients (Zeiler).
+#[doc = optimizer_example!("Adadelta", "AdadeltaOptions")]
 pub type Adadelta = ByParameter<AdadeltaRule>;
 
 /// The formula of [`Adadelta`].
+#[doc = rule_example!("AdadeltaRule", "Adadelta")]
 pub struct AdadeltaRule;
 
 impl Rule for AdadeltaRule {
@@ -123,9 +125,11 @@ settings! {
 }
 
 /// Steps divided by the root of the sum of all squared gradients (Duchi and others).
+#[doc = optimizer_example!("Adagrad", "AdagradOptions")]
 pub type Adagrad = ByParameter<AdagradRule>;
 
 /// The formula of [`Adagrad`].
+#[doc = rule_example!("AdagradRule", "Adagrad")]
 pub struct AdagradRule;
 
 /// A tensor like another one with a number in both parts of complex elements.
@@ -193,9 +197,11 @@ settings! {
 }
 
 /// Steps divided by the root of a running mean of squared gradients (Hinton).
+#[doc = optimizer_example!("RmsProp", "RmsPropOptions")]
 pub type RmsProp = ByParameter<RmsPropRule>;
 
 /// The formula of [`RmsProp`].
+#[doc = rule_example!("RmsPropRule", "RMSprop")]
 pub struct RmsPropRule;
 
 impl Rule for RmsPropRule {
@@ -270,9 +276,11 @@ settings! {
 }
 
 /// Steps by the signs of gradients, longer while signs agree (Riedmiller and Braun).
+#[doc = optimizer_example!("Rprop", "RpropOptions")]
 pub type Rprop = ByParameter<RpropRule>;
 
 /// The formula of [`Rprop`].
+#[doc = rule_example!("RpropRule", "Rprop")]
 pub struct RpropRule;
 
 impl Rule for RpropRule {
@@ -341,9 +349,11 @@ settings! {
 }
 
 /// Adam's scaling with row and column means in place of full matrices (Shazeer and Stern).
+#[doc = optimizer_example!("Adafactor", "AdafactorOptions")]
 pub type Adafactor = ByParameter<AdafactorRule>;
 
 /// The formula of [`Adafactor`].
+#[doc = rule_example!("AdafactorRule", "Adafactor")]
 pub struct AdafactorRule;
 
 impl Rule for AdafactorRule {

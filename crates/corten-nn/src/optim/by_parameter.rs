@@ -8,6 +8,18 @@ use corten_io::Value;
 use corten_ops::{Tensor, op};
 
 /// The state of a parameter: named values in PyTorch's order. Empty until the first step.
+///
+/// ```
+/// use corten::nn::optim::ParameterState;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let state = ParameterState::of([("exp_avg", tensor![0.0, 1.0]?)]);
+/// assert_eq!(state.tensor("exp_avg")?.to_vec::<f32>()?, [0.0, 1.0]);
+/// assert!(state.tensor("exp_avg_sq").is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ParameterState(pub(super) Vec<(String, Value)>);
 
@@ -72,6 +84,47 @@ pub(super) fn zeros_like(tensor: &Tensor) -> Result<Tensor> {
 }
 
 /// The formula of an optimizer.
+///
+/// An optimizer of one's own:
+///
+/// ```
+/// use corten::nn::optim::{ByParameter, ParameterState, Rule};
+/// use corten::prelude::*;
+///
+/// /// Steps by the signs of gradients.
+/// struct SignSgd;
+///
+/// impl Rule for SignSgd {
+///     type Options = SgdOptions;
+///     const NAME: &'static str = "SignSGD";
+///
+///     fn check(_: &SgdOptions) -> Result<()> {
+///         Ok(())
+///     }
+///
+///     fn begin(_: &Tensor, _: &Tensor, _: &SgdOptions) -> Result<ParameterState> {
+///         Ok(ParameterState::default())
+///     }
+///
+///     fn update(
+///         parameter: &Tensor,
+///         grad: Tensor,
+///         _: &mut ParameterState,
+///         options: &SgdOptions,
+///     ) -> Result<()> {
+///         op::sub__tensor(parameter, &op::sign(&grad)?, options.lr.into()).map(drop)
+///     }
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let weight = tensor![1.0, -2.0]?.requires_grad_(true)?;
+/// weight.set_grad(Some(&tensor![3.0, -4.0]?))?;
+/// let options = SgdOptions { lr: 0.5, ..Default::default() };
+/// ByParameter::<SignSgd>::new([weight.clone()], options)?.step()?;
+/// assert_eq!(weight.data()?.to_vec::<f32>()?, [0.5, -1.5]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Rule {
     /// The settings of a group.
     type Options: Settings;
@@ -121,6 +174,17 @@ pub trait Rule {
 }
 
 /// Parameters that move together, with their gradients and states.
+///
+/// ```
+/// use corten::nn::optim::{ParameterState, Rule, SgdOptions, SgdRule, Together};
+/// use corten::prelude::*;
+///
+/// /// What [`Rule::fused`] is called with.
+/// fn count(together: &Together<'_>) -> usize {
+///     together.params.len()
+/// }
+/// let _: fn(&Together<'_>) -> usize = count;
+/// ```
 pub struct Together<'a> {
     /// The parameters.
     pub params: &'a [Tensor],
@@ -156,6 +220,18 @@ pub(super) fn empty_states(params: &[Tensor]) -> Vec<ParameterState> {
 
 /// An optimizer that moves each parameter by a formula. The optimizers are aliases of it, such as
 /// [`Adam`](super::Adam).
+///
+/// ```
+/// use corten::nn::optim::{AdamRule, ByParameter};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let model = Linear::new(2, 1)?;
+/// let optimizer: Adam = ByParameter::<AdamRule>::new(model.parameters(), AdamOptions::default())?;
+/// assert_eq!(optimizer.groups.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 pub struct ByParameter<R: Rule> {
     /// Parameters by groups.
     pub groups: Vec<ParamGroup<R::Options>>,

@@ -6,6 +6,10 @@ use corten_core::{DType, Result, ensure};
 use corten_ops::{Tensor, op};
 
 /// Settings of [`GradScaler`].
+///
+/// ```
+/// assert_eq!(corten::nn::optim::GradScalerOptions::default().init_scale, 65536.0);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct GradScalerOptions {
     /// The first scale.
@@ -29,6 +33,23 @@ impl Default for GradScalerOptions {
 ///
 /// For each iteration: [`scale`](Self::scale) of the loss, its backward pass, [`step`](Self::step),
 /// [`update`](Self::update).
+///
+/// ```
+/// use corten::nn::optim::{GradScaler, GradScalerOptions};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let model = Linear::new(2, 1)?;
+/// let mut optimizer = Sgd::new(model.parameters(), SgdOptions::default())?;
+/// let mut scaler = GradScaler::new(GradScalerOptions::default())?;
+/// let (x, y) = (tensor![[1., 2.]]?, tensor![[1.]]?);
+/// let loss = loss::mse_loss(&model.forward(&x)?, &y, Reduction::Mean)?;
+/// scaler.scale(&loss)?.backward()?;
+/// assert!(scaler.step(&mut optimizer)?);
+/// scaler.update();
+/// # Ok(())
+/// # }
+/// ```
 pub struct GradScaler {
     options: GradScalerOptions,
     scale: f64,

@@ -5,6 +5,14 @@ use corten_io::Value;
 use corten_ops::Tensor;
 
 /// The settings of a group; implemented by the options structs of the optimizers.
+///
+/// ```
+/// use corten::nn::optim::{AdamOptions, Settings};
+///
+/// let mut options = AdamOptions::default();
+/// options.set_lr(0.5);
+/// assert_eq!((options.lr(), options.momentum()), (0.5, Some(0.9)));
+/// ```
 pub trait Settings: Clone + Default {
     /// The learning rate.
     fn lr(&self) -> f64;
@@ -29,6 +37,20 @@ pub trait Settings: Clone + Default {
 }
 
 /// Parameters and their settings.
+///
+/// ```
+/// use corten::nn::optim::{ParamGroup, Sgd, SgdOptions};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let (body, head) = (Linear::new(4, 4)?, Linear::new(4, 1)?);
+/// let slow = ParamGroup::new(body.parameters(), SgdOptions { lr: 1e-3, ..Default::default() });
+/// let fast = ParamGroup::new(head.parameters(), SgdOptions { lr: 1e-1, ..Default::default() });
+/// let optimizer = Sgd::with_groups(vec![slow, fast])?;
+/// assert_eq!(optimizer.group_lr(1), 0.1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ParamGroup<O> {
     /// The parameters.

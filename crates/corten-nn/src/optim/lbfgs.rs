@@ -35,6 +35,13 @@ settings! {
 }
 
 /// How [`Lbfgs`] finds the length of a step.
+///
+/// ```
+/// use corten::nn::optim::{LbfgsOptions, LineSearch};
+///
+/// let options = LbfgsOptions { line_search_fn: Some(LineSearch::StrongWolfe), ..Default::default() };
+/// assert_eq!(options.history_size, 100);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineSearch {
     /// One that satisfies the strong Wolfe conditions.
@@ -53,6 +60,27 @@ impl Setting for LineSearch {
 
 /// Quasi-Newton steps from the last changes of the gradient. One group of parameters; a step needs a closure that
 /// computes the loss and its gradients ([`Optimizer::step_with`]).
+///
+/// ```
+/// use corten::nn::optim::{Lbfgs, LbfgsOptions, Optimizer};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![3.0, -2.0]?.requires_grad_(true)?;
+/// let mut optimizer = Lbfgs::new([x.clone()], LbfgsOptions { lr: 0.5, ..Default::default() })?;
+/// let target = tensor![1.0, 1.0]?;
+/// optimizer.step_with(&mut || {
+///     if let Some(grad) = x.grad() {
+///         op::zero_(&grad)?;
+///     }
+///     let loss = loss::mse_loss(&x, &target, Reduction::Mean)?;
+///     loss.backward()?;
+///     Ok(loss)
+/// })?;
+/// assert!((x.to_vec::<f32>()?[0] - 1.0).abs() < 1e-3);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Lbfgs {
     group: ParamGroup<LbfgsOptions>,
     history: History,

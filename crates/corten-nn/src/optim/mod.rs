@@ -3,6 +3,40 @@
 //! An optimizer is made of parameters and an options struct, or of groups of parameters with options each
 //! ([`ByParameter::with_groups`]). Its [`state_dict`](Optimizer::state_dict) is what PyTorch's files hold.
 
+/// An example of an optimizer: a few steps bring a loss down.
+macro_rules! optimizer_example {
+    ($name:literal, $options:literal) => {
+        concat!(
+            "\n```\nuse corten::nn::optim::{", $name, ", ", $options, ", Optimizer};\nuse corten::prelude::*;\n\n",
+            "# fn main() -> Result<()> {\n",
+            "let (weight, target) = (tensor![[1.0, -2.0]]?.requires_grad_(true)?, tensor![[0.0, 0.0]]?);\n",
+            "let mut optimizer = ", $name, "::new([weight.clone()], ", $options, "::default())?;\n",
+            "let mut losses = Vec::new();\n",
+            "for _ in 0..3 {\n",
+            "    let loss = loss::mse_loss(&weight, &target, Reduction::Mean)?;\n",
+            "    optimizer.zero_grad()?;\n    loss.backward()?;\n    optimizer.step()?;\n",
+            "    losses.push(loss.to_element::<f32>()?);\n}\n",
+            "assert!(losses[2] < losses[0]);\n# Ok(())\n# }\n```"
+        )
+    };
+}
+
+/// An example of the formula of an optimizer.
+macro_rules! rule_example {
+    ($rule:literal, $name:literal) => {
+        concat!(
+            "\n```\nuse corten::nn::optim::{",
+            $rule,
+            ", Rule};\n\n",
+            "assert_eq!(",
+            $rule,
+            "::NAME, \"",
+            $name,
+            "\");\n```"
+        )
+    };
+}
+
 mod adam;
 mod adaptive;
 mod by_parameter;
@@ -53,6 +87,26 @@ fn is_ordinary(parameter: &Tensor, grad: &Tensor) -> bool {
 }
 
 /// Moves parameters against their gradients.
+///
+/// ```
+/// use corten::prelude::*;
+///
+/// /// Any optimizer will do.
+/// fn train(optimizer: &mut dyn Optimizer, model: &Linear, x: &Tensor, y: &Tensor) -> Result<f32> {
+///     let loss = loss::mse_loss(&model.forward(x)?, y, Reduction::Mean)?;
+///     optimizer.zero_grad()?;
+///     loss.backward()?;
+///     optimizer.step()?;
+///     loss.to_element()
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let model = Linear::new(2, 1)?;
+/// let mut optimizer = AdamW::new(model.parameters(), AdamWOptions::default())?;
+/// assert!(train(&mut optimizer, &model, &tensor![[1., 2.]]?, &tensor![[0.5]]?)?.is_finite());
+/// # Ok(())
+/// # }
+/// ```
 pub trait Optimizer {
     /// Updates all parameters that have a gradient.
     ///

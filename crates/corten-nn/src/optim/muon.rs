@@ -9,6 +9,13 @@ use corten_io::Value;
 use corten_ops::{Tensor, op};
 
 /// How the rate of [`Muon`] depends on the shape of a matrix.
+///
+/// ```
+/// use corten::nn::optim::{AdjustLr, MuonOptions};
+///
+/// let options = MuonOptions { adjust_lr_fn: Some(AdjustLr::MatchRmsAdamW), ..Default::default() };
+/// assert_eq!(options.ns_steps, 5);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdjustLr {
     /// By the root of rows over columns, where that is above 1.
@@ -66,9 +73,11 @@ settings! {
 }
 
 /// Momentum whose update, a matrix, is made orthogonal (Jordan and others).
+#[doc = optimizer_example!("Muon", "MuonOptions")]
 pub type Muon = ByParameter<MuonRule>;
 
 /// The formula of [`Muon`].
+#[doc = rule_example!("MuonRule", "Muon")]
 pub struct MuonRule;
 
 impl Rule for MuonRule {

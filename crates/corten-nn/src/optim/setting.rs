@@ -3,6 +3,13 @@
 use corten_io::Value;
 
 /// What can be a setting of a group: a field of an options struct.
+///
+/// ```
+/// use corten::nn::optim::{Setting, Value};
+///
+/// assert!(matches!((0.9, 0.999).to_value(), Value::Tuple(_)));
+/// assert_eq!(f64::from_value(&Value::Int(2)), Some(2.0));
+/// ```
 pub trait Setting: Sized {
     /// The setting as files hold it.
     fn to_value(&self) -> Value;

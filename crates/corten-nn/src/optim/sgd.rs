@@ -31,9 +31,11 @@ settings! {
 }
 
 /// `p -= lr * g`, with momentum, weight decay and Nesterov's look-ahead if asked for.
+#[doc = optimizer_example!("Sgd", "SgdOptions")]
 pub type Sgd = ByParameter<SgdRule>;
 
 /// The formula of [`Sgd`].
+#[doc = rule_example!("SgdRule", "SGD")]
 pub struct SgdRule;
 
 impl Rule for SgdRule {
@@ -140,9 +142,11 @@ settings! {
 }
 
 /// Gradient descent that also keeps the average of its iterates under `ax` (Polyak and Juditsky).
+#[doc = optimizer_example!("Asgd", "AsgdOptions")]
 pub type Asgd = ByParameter<AsgdRule>;
 
 /// The formula of [`Asgd`].
+#[doc = rule_example!("AsgdRule", "ASGD")]
 pub struct AsgdRule;
 
 fn number(value: f64) -> Result<Tensor> {

@@ -11,6 +11,19 @@ use std::collections::BTreeMap;
 ///
 /// Parameters are numbered over all groups. With [`to_value`](Self::to_value) it is the dictionary that
 /// PyTorch's `optimizer.state_dict()` gives, so that a file written here is read there.
+///
+/// ```
+/// use corten::nn::optim::OptimizerState;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let model = Linear::new(2, 1)?;
+/// let mut optimizer = Adam::new(model.parameters(), AdamOptions::default())?;
+/// let saved = optimizer.state_dict().to_value();
+/// optimizer.load_state_dict(&OptimizerState::from_value(&saved)?)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct OptimizerState {
     /// Named values by the number of the parameter.

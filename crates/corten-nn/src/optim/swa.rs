@@ -5,6 +5,12 @@ use corten_core::{Result, ensure};
 use corten_ops::{Tensor, op};
 
 /// How parameters are averaged.
+///
+/// ```
+/// use corten::nn::optim::Averaging;
+///
+/// assert_ne!(Averaging::Mean, Averaging::Exponential(0.999));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Averaging {
     /// The plain mean of all updates (SWA).

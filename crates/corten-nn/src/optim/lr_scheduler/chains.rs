@@ -11,6 +11,25 @@ pub type BoxedScheduler = Box<dyn LrScheduler>;
 ///
 /// The schedules are made for the same optimizer before, each with its first rates; the chain sets the rates of
 /// epoch 0 of the first one.
+///
+/// ```
+/// use corten::nn::optim::{Optimizer, Sgd, SgdOptions, lr_scheduler::*};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let model = Linear::new(2, 1)?;
+/// let mut optimizer = Sgd::new(model.parameters(), SgdOptions { lr: 0.1, ..Default::default() })?;
+/// let warmup = LinearLR::new(&mut optimizer, 0.5, 1.0, 2)?;
+/// let decay = ExponentialLR::new(&mut optimizer, 0.5)?;
+/// let mut scheduler =
+///     SequentialLR::new(&mut optimizer, vec![Box::new(warmup), Box::new(decay)], &[2])?;
+/// for _ in 0..4 {
+///     scheduler.step(&mut optimizer)?;
+/// }
+/// assert!((optimizer.lr() - 0.025).abs() < 1e-9);
+/// # Ok(())
+/// # }
+/// ```
 pub struct SequentialLR {
     schedulers: Vec<BoxedScheduler>,
     milestones: Vec<i64>,
@@ -140,6 +159,24 @@ fn load_parts(schedulers: &mut [BoxedScheduler], state: &[(String, Value)]) -> R
 }
 
 /// Several schedules at once.
+///
+/// ```
+/// use corten::nn::optim::{Optimizer, Sgd, SgdOptions, lr_scheduler::*};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let model = Linear::new(2, 1)?;
+/// let mut optimizer = Sgd::new(model.parameters(), SgdOptions { lr: 0.1, ..Default::default() })?;
+/// let step = StepLR::new(&mut optimizer, 2, 0.5)?;
+/// let decay = ExponentialLR::new(&mut optimizer, 0.5)?;
+/// let mut scheduler = ChainedScheduler::new(&optimizer, vec![Box::new(step), Box::new(decay)])?;
+/// for _ in 0..2 {
+///     scheduler.step(&mut optimizer)?;
+/// }
+/// assert!((optimizer.lr() - 0.0125).abs() < 1e-9);
+/// # Ok(())
+/// # }
+/// ```
 pub struct ChainedScheduler {
     schedulers: Vec<BoxedScheduler>,
     last_lr: Vec<f64>,

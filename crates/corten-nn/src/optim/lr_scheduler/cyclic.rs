@@ -7,9 +7,11 @@ use corten_core::{Result, ensure};
 use std::f64::consts::PI;
 
 /// Half cosines, each `T_mult` times as long as the one before, the first `T_0`.
+#[doc = schedule_example!("CosineAnnealingWarmRestarts::new(&mut optimizer, 4, 1, 0.0)?", "0.1")]
 pub type CosineAnnealingWarmRestarts = Scheduled<WarmRestartsRule>;
 
 /// The formula of [`CosineAnnealingWarmRestarts`].
+#[doc = formula_example!("CosineAnnealingWarmRestarts::new(&mut optimizer, 4, 1, 0.0)?", "T_mult")]
 #[derive(Clone, Debug)]
 pub struct WarmRestartsRule {
     /// Length of the first period.
@@ -56,6 +58,13 @@ impl RateRule for WarmRestartsRule {
 }
 
 /// Along what a rate goes from one value to another.
+///
+/// ```
+/// use corten::nn::optim::lr_scheduler::{AnnealStrategy, OneCycleOptions};
+///
+/// let options = OneCycleOptions { anneal_strategy: AnnealStrategy::Linear, ..Default::default() };
+/// assert_ne!(options.anneal_strategy, AnnealStrategy::default());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AnnealStrategy {
     /// Half a cosine.
@@ -89,6 +98,13 @@ impl Field for AnnealStrategy {
 }
 
 /// How the cycles of [`CyclicLR`] change.
+///
+/// ```
+/// use corten::nn::optim::lr_scheduler::{CyclicMode, CyclicOptions};
+///
+/// let options = CyclicOptions { mode: CyclicMode::ExpRange, gamma: 0.99, ..Default::default() };
+/// assert_eq!(options.mode, CyclicMode::ExpRange);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CyclicMode {
     /// They are alike.
@@ -122,6 +138,10 @@ impl Field for CyclicMode {
 }
 
 /// Settings of [`CyclicLR`].
+///
+/// ```
+/// assert_eq!(corten::nn::optim::lr_scheduler::CyclicOptions::default().step_size_up, 2000);
+/// ```
 #[derive(Clone, Debug)]
 pub struct CyclicOptions {
     /// Steps of a rise.
@@ -144,9 +164,11 @@ impl Default for CyclicOptions {
 }
 
 /// Triangles between a least and a most rate (Smith).
+#[doc = schedule_example!("CyclicLR::new(&mut optimizer, 0.1, 0.3, CyclicOptions { step_size_up: 2, momentum: None, ..Default::default() })?", "0.1")]
 pub type CyclicLR = Scheduled<CyclicRule>;
 
 /// The formula of [`CyclicLR`].
+#[doc = formula_example!("CyclicLR::new(&mut optimizer, 0.1, 0.3, CyclicOptions { step_size_up: 2, momentum: None, ..Default::default() })?", "total_size")]
 #[derive(Clone, Debug)]
 pub struct CyclicRule {
     max_lrs: Vec<f64>,
@@ -232,6 +254,10 @@ impl RateRule for CyclicRule {
 }
 
 /// Settings of [`OneCycleLR`].
+///
+/// ```
+/// assert_eq!(corten::nn::optim::lr_scheduler::OneCycleOptions::default().pct_start, 0.3);
+/// ```
 #[derive(Clone, Debug)]
 pub struct OneCycleOptions {
     /// Share of the rise.
@@ -262,9 +288,11 @@ impl Default for OneCycleOptions {
 }
 
 /// One rise to a highest rate and one long fall far below the start (Smith and Topin).
+#[doc = schedule_example!("OneCycleLR::new(&mut optimizer, 0.1, 5, OneCycleOptions { momentum: None, ..Default::default() })?", "4e-7")]
 pub type OneCycleLR = Scheduled<OneCycleRule>;
 
 /// The formula of [`OneCycleLR`].
+#[doc = formula_example!("OneCycleLR::new(&mut optimizer, 0.1, 5, OneCycleOptions { momentum: None, ..Default::default() })?", "total_steps")]
 #[derive(Clone, Debug)]
 pub struct OneCycleRule {
     total_steps: i64,
@@ -386,9 +414,11 @@ impl RateRule for OneCycleRule {
 }
 
 /// Anneals each group's rate to a rate for averaging weights, and keeps it there.
+#[doc = schedule_example!("SWALR::new(&mut optimizer, 0.05, 4, AnnealStrategy::Linear)?", "0.05")]
 pub type SWALR = Scheduled<SwaRule>;
 
 /// The formula of [`SWALR`].
+#[doc = formula_example!("SWALR::new(&mut optimizer, 0.05, 4, AnnealStrategy::Linear)?", "anneal_epochs")]
 #[derive(Clone, Debug)]
 pub struct SwaRule {
     swa_lr: f64,

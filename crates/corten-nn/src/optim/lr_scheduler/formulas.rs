@@ -7,9 +7,11 @@ use std::f64::consts::PI;
 use std::sync::Arc;
 
 /// `lr * gamma` every `step_size` epochs.
+#[doc = schedule_example!("StepLR::new(&mut optimizer, 2, 0.5)?", "0.025")]
 pub type StepLR = Scheduled<StepRule>;
 
 /// The formula of [`StepLR`].
+#[doc = formula_example!("StepLR::new(&mut optimizer, 2, 0.5)?", "step_size")]
 #[derive(Clone, Debug)]
 pub struct StepRule {
     /// Epochs between decays.
@@ -43,9 +45,11 @@ impl RateRule for StepRule {
 }
 
 /// `lr * gamma` at each milestone.
+#[doc = schedule_example!("MultiStepLR::new(&mut optimizer, &[2], 0.5)?", "0.05")]
 pub type MultiStepLR = Scheduled<MultiStepRule>;
 
 /// The formula of [`MultiStepLR`].
+#[doc = formula_example!("MultiStepLR::new(&mut optimizer, &[2], 0.5)?", "milestones")]
 #[derive(Clone, Debug)]
 pub struct MultiStepRule {
     /// The epochs of decays, sorted; one that stands twice counts twice.
@@ -108,9 +112,11 @@ impl RateRule for MultiStepRule {
 }
 
 /// `lr * factor` for the first `total_iters` epochs.
+#[doc = schedule_example!("ConstantLR::new(&mut optimizer, 0.5, 5)?", "0.05")]
 pub type ConstantLR = Scheduled<ConstantRule>;
 
 /// The formula of [`ConstantLR`].
+#[doc = formula_example!("ConstantLR::new(&mut optimizer, 0.5, 5)?", "factor")]
 #[derive(Clone, Debug)]
 pub struct ConstantRule {
     /// The factor of the first epochs.
@@ -152,9 +158,11 @@ impl RateRule for ConstantRule {
 }
 
 /// `lr` times a factor that goes linearly from `start_factor` to `end_factor`.
+#[doc = schedule_example!("LinearLR::new(&mut optimizer, 0.5, 1.0, 4)?", "0.1")]
 pub type LinearLR = Scheduled<LinearRule>;
 
 /// The formula of [`LinearLR`].
+#[doc = formula_example!("LinearLR::new(&mut optimizer, 0.5, 1.0, 4)?", "start_factor")]
 #[derive(Clone, Debug)]
 pub struct LinearRule {
     /// The first factor.
@@ -212,9 +220,11 @@ impl RateRule for LinearRule {
 }
 
 /// `lr * gamma` every epoch.
+#[doc = schedule_example!("ExponentialLR::new(&mut optimizer, 0.5)?", "0.00625")]
 pub type ExponentialLR = Scheduled<ExponentialRule>;
 
 /// The formula of [`ExponentialLR`].
+#[doc = formula_example!("ExponentialLR::new(&mut optimizer, 0.5)?", "gamma")]
 #[derive(Clone, Debug)]
 pub struct ExponentialRule {
     /// Factor of each epoch.
@@ -244,9 +254,11 @@ impl RateRule for ExponentialRule {
 }
 
 /// `base_lr * (1 - epoch / total_iters)^power`.
+#[doc = schedule_example!("PolynomialLR::new(&mut optimizer, 4, 1.0)?", "0.0")]
 pub type PolynomialLR = Scheduled<PolynomialRule>;
 
 /// The formula of [`PolynomialLR`].
+#[doc = formula_example!("PolynomialLR::new(&mut optimizer, 4, 1.0)?", "power")]
 #[derive(Clone, Debug)]
 pub struct PolynomialRule {
     /// Number of epochs until the rate is zero.
@@ -283,9 +295,11 @@ impl RateRule for PolynomialRule {
 }
 
 /// From the base rate to `eta_min` along half a cosine of `T_max` epochs, and back.
+#[doc = schedule_example!("CosineAnnealingLR::new(&mut optimizer, 4, 0.0)?", "0.0")]
 pub type CosineAnnealingLR = Scheduled<CosineAnnealingRule>;
 
 /// The formula of [`CosineAnnealingLR`].
+#[doc = formula_example!("CosineAnnealingLR::new(&mut optimizer, 4, 0.0)?", "T_max")]
 #[derive(Clone, Debug)]
 pub struct CosineAnnealingRule {
     /// Length of the half cosine.
@@ -331,18 +345,22 @@ impl RateRule for CosineAnnealingRule {
 pub type EpochFunction = Arc<dyn Fn(i64) -> f64 + Send + Sync>;
 
 /// `base_lr` times a function of the epoch.
+#[doc = schedule_example!("LambdaLR::new(&mut optimizer, |epoch| 1.0 / (1 + epoch) as f64)?", "0.02")]
 pub type LambdaLR = Scheduled<LambdaRule>;
 
 /// The formula of [`LambdaLR`].
+#[doc = formula_example!("LambdaLR::new(&mut optimizer, |epoch| 1.0 / (1 + epoch) as f64)?", "lr_lambdas")]
 #[derive(Clone)]
 pub struct LambdaRule {
     functions: Vec<EpochFunction>,
 }
 
 /// `lr` times a function of the epoch.
+#[doc = schedule_example!("MultiplicativeLR::new(&mut optimizer, |_| 0.5)?", "0.00625")]
 pub type MultiplicativeLR = Scheduled<MultiplicativeRule>;
 
 /// The formula of [`MultiplicativeLR`].
+#[doc = formula_example!("MultiplicativeLR::new(&mut optimizer, |_| 0.5)?", "lr_lambdas")]
 #[derive(Clone)]
 pub struct MultiplicativeRule {
     functions: Vec<EpochFunction>,

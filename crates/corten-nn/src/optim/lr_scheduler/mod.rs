@@ -21,6 +21,34 @@
 //! # }
 //! ```
 
+/// An example of a schedule: the rate that began as 0.1, after four epochs.
+macro_rules! schedule_example {
+    ($new:literal, $rate:literal) => {
+        concat!(
+            "\n```\nuse corten::nn::optim::lr_scheduler::*;\nuse corten::prelude::*;\n\n",
+            "# fn main() -> Result<()> {\nlet model = Linear::new(2, 1)?;\n",
+            "let mut optimizer = Sgd::new(model.parameters(), SgdOptions { lr: 0.1, ..Default::default() })?;\n",
+            "let mut scheduler = ", $new, ";\n",
+            "for _ in 0..4 {\n    optimizer.step()?;\n    scheduler.step(&mut optimizer)?;\n}\n",
+            "assert!((optimizer.lr() - ", $rate, ").abs() < 1e-9);\n# Ok(())\n# }\n```"
+        )
+    };
+}
+
+/// An example of the formula of a schedule: what files keep of it.
+macro_rules! formula_example {
+    ($new:literal, $field:literal) => {
+        concat!(
+            "\n```\nuse corten::nn::optim::lr_scheduler::*;\nuse corten::prelude::*;\n\n",
+            "# fn main() -> Result<()> {\nlet model = Linear::new(2, 1)?;\n",
+            "let mut optimizer = Sgd::new(model.parameters(), SgdOptions { lr: 0.1, ..Default::default() })?;\n",
+            "let scheduler = ", $new, ";\n",
+            "assert!(scheduler.rule.fields().iter().any(|(name, _)| name == \"", $field, "\"));\n",
+            "# Ok(())\n# }\n```"
+        )
+    };
+}
+
 mod chains;
 mod cyclic;
 mod formulas;
@@ -44,6 +72,20 @@ use super::{Optimizer, Value};
 use corten_core::Result;
 
 /// Sets the learning rates of an optimizer.
+///
+/// ```
+/// use corten::nn::optim::{Optimizer, Sgd, SgdOptions, lr_scheduler::*};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let model = Linear::new(2, 1)?;
+/// let mut optimizer = Sgd::new(model.parameters(), SgdOptions { lr: 0.1, ..Default::default() })?;
+/// let mut scheduler: Box<dyn LrScheduler> = Box::new(ExponentialLR::new(&mut optimizer, 0.5)?);
+/// scheduler.step(&mut optimizer)?;
+/// assert_eq!((scheduler.last_epoch(), scheduler.last_lr()), (1, vec![0.05]));
+/// # Ok(())
+/// # }
+/// ```
 pub trait LrScheduler {
     /// Goes on by one epoch and sets the rates.
     ///

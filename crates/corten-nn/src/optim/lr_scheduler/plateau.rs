@@ -6,6 +6,13 @@ use super::{list, rates};
 use corten_core::{Result, ensure, err};
 
 /// Whether a metric is to fall or to rise.
+///
+/// ```
+/// use corten::nn::optim::lr_scheduler::{PlateauMode, PlateauOptions};
+///
+/// let of_accuracy = PlateauOptions { mode: PlateauMode::Max, ..Default::default() };
+/// assert_eq!(of_accuracy.patience, 10);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlateauMode {
     /// Less is better.
@@ -16,6 +23,13 @@ pub enum PlateauMode {
 }
 
 /// What the threshold of an improvement is a share of.
+///
+/// ```
+/// use corten::nn::optim::lr_scheduler::{PlateauOptions, ThresholdMode};
+///
+/// let absolute = PlateauOptions { threshold: 0.01, threshold_mode: ThresholdMode::Abs, ..Default::default() };
+/// assert_eq!(absolute.factor, 0.1);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThresholdMode {
     /// Of the best metric.
@@ -26,6 +40,10 @@ pub enum ThresholdMode {
 }
 
 /// Settings of [`ReduceLROnPlateau`].
+///
+/// ```
+/// assert_eq!(corten::nn::optim::lr_scheduler::PlateauOptions::default().factor, 0.1);
+/// ```
 #[derive(Clone, Debug)]
 pub struct PlateauOptions {
     /// Whether the metric is to fall or to rise.
@@ -62,6 +80,23 @@ impl Default for PlateauOptions {
 }
 
 /// `lr * factor` when a metric has not improved for more than `patience` epochs.
+///
+/// ```
+/// use corten::nn::optim::{Optimizer, Sgd, SgdOptions, lr_scheduler::*};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let model = Linear::new(2, 1)?;
+/// let mut optimizer = Sgd::new(model.parameters(), SgdOptions { lr: 0.1, ..Default::default() })?;
+/// let options = PlateauOptions { patience: 1, ..Default::default() };
+/// let mut scheduler = ReduceLROnPlateau::new(&optimizer, options)?;
+/// for loss in [1.0, 1.0, 1.0] {
+///     scheduler.step(&mut optimizer, loss);
+/// }
+/// assert!((optimizer.lr() - 0.01).abs() < 1e-9);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ReduceLROnPlateau {
     /// The settings.

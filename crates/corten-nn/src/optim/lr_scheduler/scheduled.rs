@@ -5,6 +5,14 @@ use super::{LrScheduler, find, int, keep, kept, list, numbers};
 use corten_core::{Result, err};
 
 /// What a rate is computed from.
+///
+/// ```
+/// use corten::nn::optim::lr_scheduler::{Moment, RateRule, StepRule};
+///
+/// let at = Moment { epoch: 2, group: 0, base: 0.1, rate: 0.1, is_initial: false, step_count: 3 };
+/// assert_eq!(StepRule { step_size: 2, gamma: 0.5 }.rate(&at)?, 0.05);
+/// # Ok::<(), corten::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// The epoch, from 0.
@@ -22,6 +30,40 @@ pub struct Moment {
 }
 
 /// The formula of a schedule.
+///
+/// ```
+/// use corten::nn::optim::Value;
+/// use corten::nn::optim::lr_scheduler::{LrScheduler, Moment, RateRule, Scheduled};
+/// use corten::prelude::*;
+///
+/// /// `base_lr / sqrt(epoch + 1)`.
+/// struct InverseRoot;
+///
+/// impl RateRule for InverseRoot {
+///     fn rate(&self, at: &Moment) -> Result<f64> {
+///         Ok(at.base / ((at.epoch + 1) as f64).sqrt())
+///     }
+///
+///     fn fields(&self) -> Vec<(String, Value)> {
+///         Vec::new()
+///     }
+///
+///     fn set_field(&mut self, _: &str, _: &Value) -> bool {
+///         true
+///     }
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let model = Linear::new(2, 1)?;
+/// let mut optimizer = Sgd::new(model.parameters(), SgdOptions { lr: 0.1, ..Default::default() })?;
+/// let mut scheduler = Scheduled::of(&mut optimizer, InverseRoot)?;
+/// for _ in 0..3 {
+///     scheduler.step(&mut optimizer)?;
+/// }
+/// assert!((optimizer.lr() - 0.05).abs() < 1e-9);
+/// # Ok(())
+/// # }
+/// ```
 pub trait RateRule {
     /// The rate of an epoch.
     ///
@@ -48,6 +90,19 @@ pub trait RateRule {
 }
 
 /// A schedule of a formula. The schedules are aliases of it, such as [`StepLR`](super::StepLR).
+///
+/// ```
+/// use corten::nn::optim::{Optimizer, Sgd, SgdOptions, lr_scheduler::*};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let model = Linear::new(2, 1)?;
+/// let mut optimizer = Sgd::new(model.parameters(), SgdOptions { lr: 0.1, ..Default::default() })?;
+/// let scheduler = Scheduled::of(&mut optimizer, StepRule { step_size: 2, gamma: 0.5 })?;
+/// assert_eq!(scheduler.rule.step_size, 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Scheduled<R> {
     /// The formula with its settings.
