@@ -9,6 +9,21 @@ use corten_core::{Layout, MemoryFormat, Result, bail, ensure};
 use corten_ops::{Tensor, op};
 
 /// How a backward pass treats the graph.
+///
+/// ```
+/// use corten::autograd::BackwardOptions;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![3.0]?.requires_grad_(true)?;
+/// let y = (&x * &x)?;
+/// let keep = BackwardOptions { retain_graph: Some(true), ..Default::default() };
+/// y.backward_with(None, keep)?;
+/// y.backward_with(None, keep)?;
+/// assert_eq!(x.grad().unwrap_or_default().to_vec::<f32>()?, [12.0]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BackwardOptions {
     /// Keeps what the graph saved, so that it can be walked again. Default: as `create_graph`.

@@ -14,6 +14,20 @@ use std::collections::HashMap;
 use std::sync::Once;
 
 /// A kind of device whose operators can be cast for.
+///
+/// ```
+/// use corten::autograd::autocast::{self, AutocastDevice};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// assert_eq!(autocast::dtype(AutocastDevice::Cpu), DType::BFloat16);
+/// autocast::set_enabled(AutocastDevice::Cpu, true)?;
+/// let product = op::mm(&tensor![[1.0, 2.0]]?, &tensor![[3.0], [4.0]]?)?;
+/// autocast::set_enabled(AutocastDevice::Cpu, false)?;
+/// assert_eq!(product.dtype(), DType::BFloat16);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AutocastDevice {
     /// The host.

@@ -8,6 +8,21 @@ use corten_ops::{FromIValue, IValue};
 use smallvec::SmallVec;
 
 /// The view of a node that its backward function gets: what was saved and what is wanted.
+///
+/// ```
+/// use corten::autograd::backward::{Backward, Gradients};
+/// use corten::prelude::*;
+///
+/// /// The backward function of `2x`.
+/// fn double_backward<'a>(ctx: &Backward<'a>, grads: &[Tensor]) -> Result<Gradients<'a>> {
+///     let mut found = Gradients::new(ctx);
+///     if ctx.needs(0) {
+///         found.set(0, (&grads[0] * 2.0)?);
+///     }
+///     Ok(found)
+/// }
+/// let _: corten::autograd::node::BackwardFn = double_backward;
+/// ```
 pub struct Backward<'a> {
     node: &'a NodeRef,
     /// One per edge.
@@ -140,6 +155,17 @@ impl<'a> Backward<'a> {
 }
 
 /// The gradients that a backward function returns: one per edge, undefined where not wanted.
+///
+/// ```
+/// use corten::autograd::backward::{Backward, Gradients};
+/// use corten::prelude::*;
+///
+/// /// No gradients at all.
+/// fn none<'a>(ctx: &Backward<'a>, _: &[Tensor]) -> Result<Gradients<'a>> {
+///     Ok(Gradients::new(ctx))
+/// }
+/// let _: corten::autograd::node::BackwardFn = none;
+/// ```
 pub struct Gradients<'a> {
     grads: Grads,
     node: &'a NodeRef,

@@ -57,6 +57,33 @@ pub trait Function: Send + Sync + 'static {
 }
 
 /// What one call of a [`Function`] shares between its two directions.
+///
+/// ```
+/// use corten::autograd::function::{Context, Function, apply};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// /// `x³`, whose derivative is written by hand.
+/// struct Cube;
+///
+/// impl Function for Cube {
+///     fn forward(&self, ctx: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+///         ctx.save_for_backward(inputs);
+///         Ok(vec![(&inputs[0] * &inputs[0] * &inputs[0])?])
+///     }
+///
+///     fn backward(&self, ctx: &Context, grads: &[Tensor]) -> Result<Vec<Tensor>> {
+///         let saved = ctx.saved_tensors()?;
+///         Ok(vec![(&grads[0] * 3.0 * &saved[0] * &saved[0])?])
+///     }
+/// }
+///
+/// let x = tensor![2.0]?.requires_grad_(true)?;
+/// apply(Cube, &[x.clone()])?[0].backward()?;
+/// assert_eq!(x.grad().unwrap_or_default().to_vec::<f32>()?, [12.0]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Context {
     to_save: Vec<Tensor>,
     saved: Mutex<Option<Vec<SavedVariable>>>,
@@ -260,6 +287,18 @@ pub fn check_gradient_count(name: &str, grads: &mut Vec<Tensor>, expected: usize
 }
 
 /// The edges of a user function's inputs, collected before it runs and may modify them.
+///
+/// ```
+/// use corten::autograd::function::PendingNode;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let inputs = [tensor![1.0]?];
+/// let pending = PendingNode::new(&inputs)?;
+/// drop(pending);
+/// # Ok(())
+/// # }
+/// ```
 pub struct PendingNode {
     edges: Vec<Edge>,
 }
@@ -276,6 +315,19 @@ impl PendingNode {
 }
 
 /// What a user function did to its inputs and outputs.
+///
+/// ```
+/// use corten::autograd::function::{Effects, wrap_outputs};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![1.0]?;
+/// let effects = Effects { dirty: vec![x.clone()], ..Default::default() };
+/// let (outputs, node) = wrap_outputs(&[x.clone()], vec![x.clone()], &effects, None)?;
+/// assert!(outputs[0].is_same(&x) && node.is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Default)]
 pub struct Effects {
     /// Inputs that were modified in place.

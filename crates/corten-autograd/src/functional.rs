@@ -8,6 +8,18 @@ use corten_core::{InferenceModeGuard, Result, Scalar, ensure, try_with_capacity}
 use corten_ops::{Tensor, op};
 
 /// A function of one tensor.
+///
+/// ```
+/// use corten::autograd::functional;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let square = |x: &Tensor| x * x;
+/// let (value, slope) = functional::vjp(square, &tensor![3.0]?, &tensor![1.0]?)?;
+/// assert_eq!((value.to_vec::<f32>()?, slope.to_vec::<f32>()?), (vec![9.0], vec![6.0]));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Map: Fn(&Tensor) -> Result<Tensor> {}
 
 impl<F: Fn(&Tensor) -> Result<Tensor>> Map for F {}

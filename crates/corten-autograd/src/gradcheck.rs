@@ -11,6 +11,18 @@ use corten_core::{
 use corten_ops::{Tensor, op};
 
 /// The tolerances of a check.
+///
+/// ```
+/// use corten::autograd::gradcheck::{GradcheckOptions, gradcheck};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![0.5, 2.0; DType::Float64]?.requires_grad_(true)?;
+/// let options = GradcheckOptions { atol: 1e-6, ..Default::default() };
+/// gradcheck(|inputs| Ok(vec![op::exp(&inputs[0])?]), &[x], options)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct GradcheckOptions {
     /// The step of the difference quotient.

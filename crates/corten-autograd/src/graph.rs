@@ -176,6 +176,18 @@ pub(crate) fn share_accumulator(variable: &Tensor, accumulator: Option<&WeakNode
 }
 
 /// Arguments of an operator that may require a gradient.
+///
+/// ```
+/// use corten::autograd::graph::In;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![1.0]?.requires_grad_(true)?;
+/// assert!(In::One(&x).requires_grad());
+/// assert!(!In::Opt(None).requires_grad());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 pub enum In<'a> {
     /// A tensor.

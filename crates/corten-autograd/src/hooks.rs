@@ -116,6 +116,19 @@ impl<H: Send> Removable for Mutex<Vec<Registered<H>>> {
 }
 
 /// Removes a hook. Dropping the handle leaves the hook in place.
+///
+/// ```
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![1.0]?.requires_grad_(true)?;
+/// let double = x.register_hook(|grad| (grad * 2.0).map(Some))?;
+/// (&x * 3.0)?.backward()?;
+/// double.remove();
+/// assert_eq!(x.grad().unwrap_or_default().to_vec::<f32>()?, [6.0]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct HookHandle {
     list: Weak<dyn Removable>,

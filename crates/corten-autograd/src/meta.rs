@@ -47,6 +47,18 @@ struct Rare {
 }
 
 /// Which dtype the gradient of a leaf has.
+///
+/// ```
+/// use corten::autograd::GradDType;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let weight = tensor![1.0, 2.0]?.requires_grad_(true)?;
+/// weight.set_grad_dtype(GradDType::Fixed(DType::BFloat16))?;
+/// assert_eq!(weight.grad_dtype(), GradDType::Fixed(DType::BFloat16));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum GradDType {
     /// That of the tensor.

@@ -30,6 +30,19 @@ pub type Grads = SmallVec<[Tensor; 2]>;
 pub type BackwardFn = for<'a> fn(&Backward<'a>, &[Tensor]) -> Result<Gradients<'a>>;
 
 /// The static part of a generated node.
+///
+/// ```
+/// use corten::autograd::node::NodeDef;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![1.0]?.requires_grad_(true)?;
+/// let node = op::exp(&x)?.grad_fn()?;
+/// let def: Option<&NodeDef> = node.as_deref().and_then(|node| node.def());
+/// assert_eq!(def.map(|def| def.saved), Some(&["result"][..]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct NodeDef {
     /// The name that users see, such as `AddBackward0`.
@@ -45,6 +58,44 @@ pub struct NodeDef {
 
 /// A node with state or behaviour of its own: gradient accumulators, in-place writes through
 /// views and user functions.
+///
+/// ```
+/// use corten::autograd::backward::Backward;
+/// use corten::autograd::function::{Effects, PendingNode, wrap_outputs};
+/// use corten::autograd::node::{Grads, NodeBody};
+/// use std::any::Any;
+/// use std::borrow::Cow;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// /// A node that passes gradients on.
+/// struct Identity;
+///
+/// impl NodeBody for Identity {
+///     fn name(&self) -> Cow<'_, str> {
+///         "IdentityBackward".into()
+///     }
+///
+///     fn apply(&self, _: &Backward<'_>, grads: Grads) -> Result<Grads> {
+///         Ok(grads)
+///     }
+///
+///     fn as_any(&self) -> &dyn Any {
+///         self
+///     }
+/// }
+///
+/// let x = tensor![2.0]?.requires_grad_(true)?;
+/// let inputs = [x.clone()];
+/// let pending = PendingNode::new(&inputs)?;
+/// let outputs = vec![x.data()?];
+/// let recorded = Some((pending, Box::new(Identity) as Box<dyn NodeBody>));
+/// let (outputs, _) = wrap_outputs(&inputs, outputs, &Effects::default(), recorded)?;
+/// outputs[0].backward()?;
+/// assert_eq!(x.grad().unwrap_or_default().to_vec::<f32>()?, [1.0]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait NodeBody: Any + Send + Sync {
     /// The name that users see.
     fn name(&self) -> Cow<'_, str>;
@@ -85,6 +136,20 @@ pub type NodeRef = Shared<Node>;
 pub type WeakNode = WeakShared<Node>;
 
 /// A gradient flows along an edge into input `nr` of a node.
+///
+/// ```
+/// use corten::autograd::{Edge, graph::gradient_edge};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![1.0]?.requires_grad_(true)?;
+/// let y = (&x * 2.0)?;
+/// let edge: Edge = gradient_edge(&y)?;
+/// assert!(edge.is_valid());
+/// assert!(!gradient_edge(&tensor![1.0]?)?.is_valid());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Edge {
     /// The node, or none where nothing requires a gradient.
@@ -123,6 +188,17 @@ impl fmt::Debug for Edge {
 
 /// What a gradient that enters a node must look like: shape, dtype, layout and device of the
 /// forward result.
+///
+/// ```
+/// use corten::autograd::node::InputMetadata;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let metadata = InputMetadata::of(&tensor![[1.0, 2.0]]?);
+/// assert_eq!(metadata.sizes(), [1, 2]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct InputMetadata {
     pub(crate) sizes: Sizes,
@@ -191,6 +267,17 @@ impl InputMetadata {
 /// The edges of a node: most have one or two, the layers of networks three.
 pub(crate) type Edges = InlineVec<Edge, 3>;
 /// A vertex of the backward graph.
+///
+/// ```
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![1.0]?.requires_grad_(true)?;
+/// let node = (&x * 2.0)?.grad_fn()?;
+/// assert_eq!(node.map(|node| node.name().into_owned()), Some("MulBackward0".to_owned()));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Node {
     pub(crate) body: Body,
     pub(crate) sequence_nr: u64,

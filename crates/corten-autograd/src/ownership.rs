@@ -19,6 +19,32 @@ use std::any::Any;
 use std::collections::HashMap;
 
 /// Who is told what a walk finds.
+///
+/// ```
+/// use corten::autograd::ownership::{OwnershipWalk, Visitor};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// /// Counts tensors with wrappers.
+/// #[derive(Default)]
+/// struct Count(usize);
+///
+/// impl Visitor for Count {
+///     fn wrapped(&mut self, _: &corten::core::TensorBase) -> bool {
+///         self.0 += 1;
+///         true
+///     }
+///
+///     fn foreign(&mut self, _: &dyn std::any::Any) {}
+/// }
+///
+/// let mut count = Count::default();
+/// let x = tensor![1.0]?;
+/// OwnershipWalk::new(&mut count).from_tensor(&x);
+/// assert_eq!(count.0, 0);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Visitor {
     /// A tensor with a wrapper, which all owners but the wrapper were found of. Returns whether the
     /// wrapper has no owner but the tensor, so that the walk goes on with what the tensor owns.
@@ -35,6 +61,28 @@ const MOST: u32 = 1024;
 const DEEPEST: u32 = 128;
 
 /// A walk from an object over all that it owns alone.
+///
+/// ```
+/// use corten::autograd::ownership::{OwnershipWalk, Visitor};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// /// Sees nothing.
+/// struct Blind;
+///
+/// impl Visitor for Blind {
+///     fn wrapped(&mut self, _: &corten::core::TensorBase) -> bool {
+///         false
+///     }
+///
+///     fn foreign(&mut self, _: &dyn std::any::Any) {}
+/// }
+///
+/// let x = tensor![1.0]?;
+/// OwnershipWalk::new(&mut Blind).from_tensor(&x);
+/// # Ok(())
+/// # }
+/// ```
 pub struct OwnershipWalk<'a> {
     visitor: &'a mut dyn Visitor,
     /// How often something with several owners was come to.

@@ -22,6 +22,22 @@ pub use crate::inplace::rebase_history;
 /// Note [Nodes in place]: what a node keeps is pushed empty and then filled where it lies. Made
 /// elsewhere, field by field, and then moved, it would be read by wider loads than it was stored
 /// with, and those wait until the stores have reached the cache, longer than all the rest takes.
+///
+/// ```
+/// use corten::autograd::record::{self, Record};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// // Nothing is recorded where no input requires a gradient.
+/// let x = tensor![1.0]?.requires_grad_(true)?;
+/// let def = op::exp(&x)?.grad_fn()?.and_then(|node| node.def());
+/// if let Some(def) = def {
+///     let record: Option<Record> = record::begin(def, &[(&tensor![1.0]?).into()])?;
+///     assert!(record.is_none());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Record {
     node: Unshared<Node>,
 }

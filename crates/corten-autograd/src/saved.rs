@@ -41,6 +41,20 @@ impl Default for Saved {
 /// A tensor kept for the backward pass, with the version it had.
 ///
 /// By default nothing was saved.
+///
+/// ```
+/// use corten::autograd::saved::SavedVariable;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![1.0]?;
+/// let saved = SavedVariable::input(&x)?;
+/// assert_eq!(saved.unpack(None)?.to_vec::<f32>()?, [1.0]);
+/// op::add__scalar(&x, 1.into(), 1.into())?;
+/// assert!(saved.unpack(None).is_err(), "it was changed in place");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub struct SavedVariable {
     data: Option<Tensor>,

@@ -16,6 +16,25 @@ type Pack = dyn Fn(&Tensor) -> Result<Packed> + Send + Sync;
 type Unpack = dyn Fn(&Packed) -> Result<Tensor> + Send + Sync;
 
 /// A pair of hooks: one packs a tensor when it is saved, one gives it back when it is needed.
+///
+/// ```
+/// use corten::autograd::saved_hooks::{Packed, SavedTensorHooks, saved_tensors_hooks};
+/// use std::sync::Arc;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let pack = |tensor: &Tensor| -> Result<Packed> { Ok(Arc::new(tensor.to(DType::BFloat16)?)) };
+/// let unpack = |packed: &Packed| match packed.downcast_ref::<Tensor>() {
+///     Some(tensor) => tensor.to(DType::Float32),
+///     None => Ok(Tensor::default()),
+/// };
+/// let x = tensor![3.0]?.requires_grad_(true)?;
+/// let y = saved_tensors_hooks(SavedTensorHooks::new(pack, unpack), || &x * &x)?;
+/// y.backward()?;
+/// assert_eq!(x.grad().unwrap_or_default().to_vec::<f32>()?, [6.0]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct SavedTensorHooks {
     pack: Arc<Pack>,

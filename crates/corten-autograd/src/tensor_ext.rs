@@ -13,6 +13,17 @@ use corten_ops::{Tensor, op};
 use std::sync::Arc;
 
 /// Gradients of tensors.
+///
+/// ```
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![1.0, 2.0]?.requires_grad_(true)?;
+/// op::sum(&(&x * &x)?, None)?.backward()?;
+/// assert_eq!(x.grad().unwrap_or_default().to_vec::<f32>()?, [2.0, 4.0]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Autograd {
     /// Accumulates the gradients of this scalar into the leaves it depends on.
     ///

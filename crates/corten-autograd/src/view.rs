@@ -21,6 +21,18 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 pub type ViewFn = Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;
 
 /// How a view came to be, and with it whether it may be written to in place under recording.
+///
+/// ```
+/// use corten::autograd::view::{CreationMeta, creation_meta};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![1.0, 2.0]?.requires_grad_(true)?;
+/// let made = corten::no_grad(|| op::slice_tensor(&x, 0, Some(0), Some(1), 1))?;
+/// assert_eq!(creation_meta(&made), CreationMeta::NoGradMode);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CreationMeta {

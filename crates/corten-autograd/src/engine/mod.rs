@@ -22,6 +22,28 @@ pub(crate) use streams::stream_number;
 pub(crate) use validate::{sum_to, validate_outputs};
 
 /// What a backward pass is asked for.
+///
+/// ```
+/// use corten::autograd::engine::{Request, execute};
+/// use corten::autograd::graph::gradient_edge;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![3.0]?.requires_grad_(true)?;
+/// let y = (&x * &x)?;
+/// let inputs = [gradient_edge(&x)?];
+/// let found = execute(Request {
+///     roots: vec![gradient_edge(&y)?],
+///     grads: [tensor![1.0]?].into_iter().collect(),
+///     keep_graph: false,
+///     create_graph: false,
+///     accumulate: false,
+///     outputs: &inputs,
+/// })?;
+/// assert_eq!(found[0].to_vec::<f32>()?, [6.0]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Request<'a> {
     /// Where the gradients enter.
     pub roots: Vec<Edge>,
