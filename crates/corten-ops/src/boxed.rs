@@ -13,6 +13,15 @@ use std::any::Any;
 use std::sync::Arc;
 
 /// A tagged value.
+///
+/// ```
+/// use corten::ops::IValue;
+///
+/// let value = IValue::from(2.5);
+/// assert_eq!(value.get::<f64>()?, 2.5);
+/// assert!(value.get::<&str>().is_err());
+/// # Ok::<(), corten::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub enum IValue {
     /// Absent: `None` for an optional argument.
@@ -124,6 +133,20 @@ impl IValue {
 }
 
 /// The stack of a boxed call: arguments in schema order, replaced by the results.
+///
+/// ```
+/// use corten::ops::{Stack, returns};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let mut stack = Stack::new();
+/// stack.push(tensor![1.0, -2.0]?);
+/// corten::ops::call("aten::abs", &mut stack)?;
+/// let result: Tensor = returns(stack)?;
+/// assert_eq!(result.to_vec::<f32>()?, [1.0, 2.0]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub struct Stack(SmallVec<[IValue; IN_PLACE]>);
 
@@ -203,6 +226,14 @@ pub fn returns<T: Returns>(mut stack: Stack) -> Result<T> {
 }
 
 /// A type that an argument of a boxed call can be read as.
+///
+/// ```
+/// use corten::ops::{FromIValue, IValue};
+///
+/// assert_eq!(Option::<i64>::from_ivalue(&IValue::None)?, None);
+/// assert_eq!(Option::<i64>::from_ivalue(&IValue::Int(3))?, Some(3));
+/// # Ok::<(), corten::Error>(())
+/// ```
 pub trait FromIValue<'a>: Sized {
     /// Reads the value.
     ///
@@ -265,6 +296,15 @@ impl<'a, T: FromIValue<'a>> FromIValue<'a> for Option<T> {
 
 /// A value that becomes tagged where it will stay: put together first and then moved, it would be
 /// read by wider loads than it was stored with, which wait for the stores.
+///
+/// ```
+/// use corten::ops::{IValue, StoreIn};
+///
+/// let mut place = IValue::None;
+/// 7i64.store_in(&mut place);
+/// assert_eq!(place.get::<i64>()?, 7);
+/// # Ok::<(), corten::Error>(())
+/// ```
 pub trait StoreIn {
     /// Stores the value in `place`.
     fn store_in(self, place: &mut IValue);
@@ -367,6 +407,24 @@ impl<T: Into<IValue>> From<Option<T>> for IValue {
 }
 
 /// What an operator returns: pushed to and taken from a stack.
+///
+/// ```
+/// use corten::ops::{Returns, Stack, returns};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// /// Calls an operator of one argument.
+/// fn unary<R: Returns>(name: &str, x: Tensor) -> Result<R> {
+///     let mut stack = Stack::new();
+///     stack.push(x);
+///     corten::ops::call(name, &mut stack)?;
+///     returns(stack)
+/// }
+/// let exponent: Tensor = unary("aten::exp", tensor![0.0]?)?;
+/// assert_eq!(exponent.to_vec::<f32>()?, [1.0]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Returns: Sized {
     /// Pushes the results in order.
     fn push_to(self, stack: &mut Stack);

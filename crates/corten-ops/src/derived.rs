@@ -79,6 +79,18 @@ pub fn write_out(out: &Tensor, result: &Tensor) -> Result<Tensor> {
 }
 
 /// How the derived `out=` form of an operator writes one of its results.
+///
+/// ```
+/// use corten::ops::derived::OutRule;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let out = tensor![0.0, 0.0]?;
+/// OutRule::of("twice").write(&out, &tensor![2.0, 4.0]?)?;
+/// assert_eq!(out.to_vec::<f32>()?, [2.0, 4.0]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct OutRule {
     /// The operator's name.
     pub operator: &'static str,

@@ -5,6 +5,26 @@ use corten_core::Result;
 use std::sync::OnceLock;
 
 /// How a back end puts off the pointwise operators of a list, to launch them together.
+///
+/// ```
+/// use corten::Result;
+/// use corten::ops::JointLaunches;
+///
+/// /// A back end that puts nothing off.
+/// struct AtOnce;
+///
+/// impl JointLaunches for AtOnce {
+///     fn begin(&self) {}
+///
+///     fn end(&self) -> Result<()> {
+///         Ok(())
+///     }
+/// }
+///
+/// AtOnce.begin();
+/// AtOnce.end()?;
+/// # Ok::<(), corten::Error>(())
+/// ```
 pub trait JointLaunches: Sync {
     /// From here on this thread's operators may be put off.
     fn begin(&self);

@@ -25,6 +25,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) const MOST_DIMS: usize = 5;
 
 /// Elements in the order of a kernel.
+///
+/// ```
+/// use corten::ops::opaque::Prepared;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// /// Rows from the last to the first.
+/// struct Reversed(Tensor);
+///
+/// impl Prepared for Reversed {
+///     fn to_dense(&self) -> Result<Tensor> {
+///         op::flip(&self.0, &[0])
+///     }
+/// }
+///
+/// let kept = Reversed(tensor![2.0, 1.0]?);
+/// assert_eq!(kept.to_dense()?.to_vec::<f32>()?, [1.0, 2.0]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Prepared: Any + Send + Sync {
     /// A dense tensor of the same elements.
     ///

@@ -12,6 +12,19 @@ pub const GRAIN: i64 = 32_768;
 pub type Body<'a> = dyn Fn(Range<i64>) -> Result<()> + Sync + 'a;
 
 /// What a thread pool offers.
+///
+/// ```
+/// use corten::ops::parallel;
+/// use std::sync::atomic::{AtomicI64, Ordering};
+///
+/// let sum = AtomicI64::new(0);
+/// parallel::parallel_for(0..100_000, parallel::GRAIN, |range| {
+///     sum.fetch_add(range.sum(), Ordering::Relaxed);
+///     Ok(())
+/// })?;
+/// assert_eq!(sum.into_inner(), 4_999_950_000);
+/// # Ok::<(), corten::Error>(())
+/// ```
 pub struct Pool {
     /// Runs the body over disjoint parts of the range, each at least `grain` long, and returns the
     /// first error. The calling thread takes part.

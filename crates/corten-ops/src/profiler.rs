@@ -18,6 +18,19 @@ use std::time::Instant;
 const KEY: DispatchKey = DispatchKey::PreDispatch;
 
 /// What an event was.
+///
+/// ```
+/// use corten::ops::profiler::{self, EventKind, Options};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// profiler::start(Options::default())?;
+/// op::exp(&tensor![1.0]?)?;
+/// let trace = profiler::stop()?;
+/// assert!(trace.events.iter().any(|event| event.kind == EventKind::Operator));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// A call of an operator.
@@ -31,6 +44,20 @@ pub enum EventKind {
 }
 
 /// One span of time on one thread.
+///
+/// ```
+/// use corten::ops::profiler::{self, Event, Options};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// profiler::start(Options::default())?;
+/// op::exp(&tensor![1.0]?)?;
+/// let trace = profiler::stop()?;
+/// let exp: Option<&Event> = trace.events.iter().find(|event| event.name == "aten::exp");
+/// assert!(exp.is_some_and(|exp| exp.end >= exp.start));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Event {
     /// `aten::add`, the node's name, or the range's.
@@ -54,6 +81,13 @@ pub struct Event {
 }
 
 /// The time from the begin to the end of an event's work on a device, which has a clock of its own.
+///
+/// ```
+/// use corten::ops::profiler::DeviceSpan;
+///
+/// let span = DeviceSpan { device: 0, stream: 7, start: 100, end: 250 };
+/// assert_eq!(span.end - span.start, 150);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceSpan {
     /// The index of the device.
@@ -67,6 +101,33 @@ pub struct DeviceSpan {
 }
 
 /// A mark in the work of a device.
+///
+/// ```
+/// use corten::ops::profiler::DeviceMark;
+/// use std::any::Any;
+/// use std::time::Instant;
+///
+/// /// A device that has done its work when it is asked to.
+/// struct Clock(Instant);
+///
+/// impl DeviceMark for Clock {
+///     fn stream(&self) -> (i8, u16) {
+///         (0, 0)
+///     }
+///
+///     fn nanoseconds_since(&self, earlier: &dyn DeviceMark) -> Option<i64> {
+///         let earlier = earlier.as_any().downcast_ref::<Self>()?;
+///         i64::try_from(self.0.duration_since(earlier.0).as_nanos()).ok()
+///     }
+///
+///     fn as_any(&self) -> &dyn Any {
+///         self
+///     }
+/// }
+///
+/// let (begin, end) = (Clock(Instant::now()), Clock(Instant::now()));
+/// assert!(end.nanoseconds_since(&begin).is_some_and(|nanoseconds| nanoseconds >= 0));
+/// ```
 pub trait DeviceMark: Any {
     /// The device and a number of its stream.
     fn stream(&self) -> (i8, u16);
@@ -102,6 +163,20 @@ struct Marked {
 }
 
 /// A block of memory that was taken or given back.
+///
+/// ```
+/// use corten::ops::profiler::{self, Change, Options};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// profiler::start(Options { memory: true, ..Default::default() })?;
+/// let x = Tensor::zeros([1000])?;
+/// let trace = profiler::stop()?;
+/// assert!(trace.changes.iter().any(|change: &Change| change.nbytes >= 4000));
+/// drop(x);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Nanoseconds from the start of recording.
@@ -119,6 +194,19 @@ pub struct Change {
 }
 
 /// What is recorded besides names and times.
+///
+/// ```
+/// use corten::ops::profiler::{self, Options};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// profiler::start(Options { shapes: true, ..Default::default() })?;
+/// op::exp(&tensor![1.0, 2.0]?)?;
+/// let trace = profiler::stop()?;
+/// assert!(trace.events.iter().any(|event| event.shapes.iter().any(|shape| shape[..] == [2])));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The sizes of the arguments that are tensors.
@@ -130,6 +218,18 @@ pub struct Options {
 }
 
 /// What [`stop`] gives.
+///
+/// ```
+/// use corten::ops::profiler::{self, Options, Trace};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// profiler::start(Options::default())?;
+/// let trace: Trace = profiler::stop()?;
+/// assert!(trace.events.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// The events, in the order of their starts.
@@ -322,6 +422,19 @@ pub fn is_recording() -> bool {
 }
 
 /// A range that ends when it is dropped.
+///
+/// ```
+/// use corten::ops::profiler::{self, EventKind, Options, Range};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// profiler::start(Options::default())?;
+/// let range: Range = profiler::range(EventKind::Range, || "loading".to_owned());
+/// drop(range);
+/// assert_eq!(profiler::stop()?.events[0].name, "loading");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use]
 pub struct Range(Option<usize>);
 

@@ -10,6 +10,15 @@ use std::collections::BTreeMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 /// What a call does to its arguments.
+///
+/// ```
+/// use corten::ops::registry;
+/// use corten::ops::OpKind;
+///
+/// let kind = |name| registry::find(name).map(|op| op.def().kind);
+/// assert_eq!(kind("aten::exp_"), Some(OpKind::Inplace));
+/// assert_eq!(kind("aten::view"), Some(OpKind::View));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpKind {
     /// Returns new tensors.
@@ -23,6 +32,14 @@ pub enum OpKind {
 }
 
 /// How an operator gets its gradient.
+///
+/// ```
+/// use corten::ops::registry;
+/// use corten::ops::Gradient;
+///
+/// let gradient = |name| registry::find(name).map(|op| op.def().gradient);
+/// assert_eq!(gradient("aten::exp"), Some(Gradient::Formula));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gradient {
     /// From a formula.
@@ -36,6 +53,14 @@ pub enum Gradient {
 }
 
 /// The declaration of one overload.
+///
+/// ```
+/// use corten::ops::registry;
+/// use corten::ops::OpDef;
+///
+/// let def: Option<&OpDef> = registry::find("aten::exp").map(|op| op.def());
+/// assert_eq!(def.map(|def| def.schema), Some("exp(Tensor self) -> Tensor"));
+/// ```
 #[derive(Debug)]
 pub struct OpDef {
     /// The name without namespace and overload, such as `add_`.
@@ -83,6 +108,14 @@ pub struct OpDef {
 }
 
 /// How the work of an operator grows with the elements of its arguments.
+///
+/// ```
+/// use corten::ops::registry;
+/// use corten::ops::Cost;
+///
+/// let cost = registry::find("aten::mm").map(|op| op.def().cost);
+/// assert_eq!(cost, Some(Cost::Product));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cost {
     /// With their number.
@@ -93,6 +126,14 @@ pub enum Cost {
 }
 
 /// The dtype that automatic casts give an operator's floating-point arguments.
+///
+/// ```
+/// use corten::ops::registry;
+/// use corten::ops::Autocast;
+///
+/// let autocast = registry::find("aten::mm").and_then(|op| op.def().autocast);
+/// assert_eq!(autocast, Some(Autocast::Lower));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Autocast {
     /// The thread's lower precision, in which it computes as well, and faster.
@@ -145,6 +186,15 @@ impl OpDef {
 }
 
 /// An operator whatever its signature.
+///
+/// ```
+/// use corten::ops::registry;
+/// use corten::ops::AnyOp;
+///
+/// let exp: Option<&dyn AnyOp> = registry::find("aten::exp");
+/// assert_eq!(exp.map(|op| op.schema().arguments.len()), Some(1));
+/// assert!(registry::overloads("aten::add").len() > 1);
+/// ```
 pub trait AnyOp: Any + Sync {
     /// The declaration.
     fn def(&self) -> &'static OpDef;

@@ -11,6 +11,14 @@ use crate::stub::Stub;
 use corten_core::{Result, Scalar, fast_paths};
 
 /// What decides the dtypes of an operator.
+///
+/// ```
+/// use corten::ops::meta::{Domain, Promote};
+/// use corten::ops::shortcut::Rule;
+///
+/// let of_exp = Rule { promote: Promote::Float, domain: Domain::All };
+/// assert!(of_exp.domain.contains(corten::DType::Int64));
+/// ```
 pub struct Rule {
     /// How the operands' dtypes decide that of the result.
     pub promote: Promote,
@@ -19,6 +27,18 @@ pub struct Rule {
 }
 
 /// A call of an operator with one result.
+///
+/// ```
+/// use corten::ops::shortcut::Call;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![1.0]?;
+/// let call = Call { inputs: &[&x], out: None, scalars: &[] };
+/// assert_eq!(call.inputs.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Call<'a> {
     /// One to three tensors.
     pub inputs: &'a [&'a Tensor],

@@ -15,6 +15,25 @@ pub type IterKernel = fn(&mut TensorIterator, &[Scalar]) -> Result<()>;
 const PLACES: [DeviceType; 3] = [DeviceType::Cpu, DeviceType::Cuda, DeviceType::PrivateUse1];
 
 /// One loop per device type, filled by the device crates when they are initialised.
+///
+/// ```
+/// use corten::ops::{Stub, TensorIterator};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// static DOUBLE: Stub = Stub::new("double");
+///
+/// /// Doubles contiguous numbers.
+/// fn double(iter: &mut TensorIterator, _: &[Scalar]) -> Result<()> {
+///     let (out, input) = (iter.output(0), iter.input(0).clone());
+///     op::add_out(&input, &input, 1.into(), &out).map(drop)
+/// }
+///
+/// DOUBLE.set(corten::core::DeviceType::Cpu, double)?;
+/// assert!(DOUBLE.has(corten::core::DeviceType::Cpu));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Stub {
     name: &'static str,
     /// The CPU's way around the iterator.

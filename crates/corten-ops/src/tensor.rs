@@ -7,6 +7,18 @@ use std::ops::Deref;
 ///
 /// Cloning a handle never copies data. Every operator of the registry is a method; the accessors
 /// that need no operator (`sizes`, `strides`, `dtype`, …) are those of [`TensorBase`].
+///
+/// ```
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![[1.0, 2.0], [3.0, 4.0]]?;
+/// let row = x.i(0)?;
+/// op::mul__scalar(&row, 10.into())?;
+/// assert_eq!(x.to_vec::<f32>()?, [10.0, 20.0, 3.0, 4.0]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Tensor(TensorBase);
 

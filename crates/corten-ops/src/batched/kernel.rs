@@ -16,6 +16,16 @@ pub(crate) fn register() {
 }
 
 /// A call of an operator on the items of a level.
+///
+/// ```
+/// use corten::ops::batched::Batch;
+/// use corten::ops::registry;
+///
+/// if let Some(op) = registry::find("aten::exp") {
+///     let batch = Batch { op, level: 1, size: 3 };
+///     assert!(!batch.has(&corten::Tensor::default()));
+/// }
+/// ```
 pub struct Batch {
     /// The operator.
     pub op: &'static dyn AnyOp,

@@ -6,6 +6,13 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What random operators do inside of `vmap`.
+///
+/// ```
+/// use corten::ops::batched::Randomness;
+///
+/// assert_eq!(Randomness::from_name("same")?, Randomness::Same);
+/// # Ok::<(), corten::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Randomness {
     /// They are errors.

@@ -30,6 +30,21 @@ use std::sync::Arc;
 const KEY: KeySet = KeySet::of(&[DispatchKey::FuncTorchBatched]);
 
 /// What a batched tensor stands for.
+///
+/// ```
+/// use corten::ops::batched::{self, Batched, Randomness};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let level = batched::enter(3, Randomness::Error);
+/// let items = batched::wrap(Tensor::ones([3, 2])?, 0, level)?;
+/// let found: Option<Batched> = batched::of(&items);
+/// batched::exit(level)?;
+/// assert_eq!(items.sizes().to_vec(), [2]);
+/// assert_eq!(found.map(|found| found.dim), Some(0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Batched {
     /// The tensor with the hidden dimension.

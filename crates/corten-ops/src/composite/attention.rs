@@ -6,6 +6,14 @@ use corten_core::{DType, Dims, Result, Scalar, ensure};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A way to compute attention, which programs can forbid.
+///
+/// ```
+/// use corten::ops::composite::attention::{Backend, allow, allows};
+///
+/// allow(Backend::Flash, false);
+/// assert!(!allows(Backend::Flash));
+/// allow(Backend::Flash, true);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Backend {

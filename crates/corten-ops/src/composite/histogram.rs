@@ -4,6 +4,18 @@ use crate::{Tensor, op};
 use corten_core::{Result, Scalar, ensure, try_collect, try_vec, try_with_capacity};
 
 /// The first and last edge of one dimension.
+///
+/// ```
+/// use corten::ops::composite::histogram::Range;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![1.0, 5.0]?;
+/// let range = Range::of_histc(&x, 0.into(), 0.into())?;
+/// assert_eq!((range.low, range.high), (1.0, 5.0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     /// The first edge.

@@ -60,6 +60,17 @@ pub fn expect_dtype(tensor: &Tensor, dtype: DType) -> Result<()> {
 }
 
 /// What is done with the elements of a loss.
+///
+/// ```
+/// use corten::ops::composite::support::Reduction;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let losses = tensor![1.0, 3.0]?;
+/// assert_eq!(Reduction::Mean.apply(losses)?.to_element::<f32>()?, 2.0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// They stay.

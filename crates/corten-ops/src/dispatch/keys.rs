@@ -6,6 +6,18 @@ use corten_core::{DType, Device, Generator, KeySet, Layout, tls};
 /// Collects the keys of a call's arguments.
 ///
 /// Factories have no tensor; their device and layout say where they run.
+///
+/// ```
+/// use corten::core::DispatchKey;
+/// use corten::ops::KeyBuilder;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let keys = KeyBuilder::new().tensor(&tensor![1.0]?).keys();
+/// assert!(keys.has(DispatchKey::Dense));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 pub struct KeyBuilder(KeySet);
 

@@ -16,6 +16,26 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 pub type BoxedKernel = Arc<dyn Fn(&BoxedCall, &mut Stack) -> Result<()> + Send + Sync>;
 
 /// A call on its way to a boxed kernel: the operator and the keys not yet handled.
+///
+/// ```
+/// use corten::ops::{BoxedCall, Library, Stack, Target};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let library = Library::new("example_of_calls");
+/// library.define("same(Tensor self) -> Tensor")?;
+/// let kernel = |call: &BoxedCall, _: &mut Stack| -> Result<()> {
+///     assert_eq!(call.op().def().name, "same");
+///     Ok(())
+/// };
+/// let registered = library.implement("same", Target::CompositeImplicitAutograd, kernel)?;
+/// let mut stack = Stack::new();
+/// stack.push(tensor![1.0]?);
+/// corten::ops::call("example_of_calls::same", &mut stack)?;
+/// registered.remove();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct BoxedCall {
     op: &'static dyn AnyOp,
@@ -93,6 +113,13 @@ struct Registered {
 }
 
 /// What a lookup found.
+///
+/// ```
+/// use corten::ops::Found;
+///
+/// let found: Found<fn()> = Found::Typed(|| ());
+/// assert!(matches!(found, Found::Typed(_)));
+/// ```
 pub enum Found<F> {
     /// A kernel with the operator's own signature.
     Typed(F),
@@ -127,6 +154,12 @@ pub(crate) struct OpTable {
 }
 
 /// An operator whose signature is the function pointer type `F`.
+///
+/// ```
+/// use corten::ops::op;
+///
+/// assert_eq!(op::EXP.def().qualified_name(), "aten::exp");
+/// ```
 pub struct TypedOp<F: 'static> {
     table: OpTable,
     signature: PhantomData<F>,
@@ -221,6 +254,14 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
 }
 
 /// An operator that is known at run time only, but whose signature is known: a typed call without its name.
+///
+/// ```
+/// use corten::ops::{Signed, registry};
+/// use corten::{Result, Tensor};
+///
+/// let exp = registry::find("aten::exp").and_then(Signed::<fn(&Tensor) -> Result<Tensor>>::of);
+/// assert!(exp.is_some());
+/// ```
 pub struct Signed<F: 'static> {
     table: &'static OpTable,
     signature: PhantomData<F>,
@@ -534,6 +575,20 @@ impl AnyOp for OpTable {
 }
 
 /// A registration that can be taken back.
+///
+/// ```
+/// use corten::ops::{Library, Registration, Target};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let library = Library::new("example_of_registrations");
+/// library.define("same(Tensor self) -> Tensor")?;
+/// let target = Target::CompositeImplicitAutograd;
+/// let registered: Registration = library.implement("same", target, |_, _| Ok(()))?;
+/// registered.remove();
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "`remove` takes the kernel out again; `keep` leaves it"]
 pub struct Registration {
     op: &'static dyn AnyOp,

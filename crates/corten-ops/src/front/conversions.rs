@@ -67,6 +67,17 @@ macro_rules! numbers {
 numbers!(f64, f32, i64, i32, u8, bool);
 
 /// The rows of a tensor along its first dimension, as views.
+///
+/// ```
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![[1, 2], [3, 4]]?;
+/// let sums = x.rows()?.map(|row| op::sum(&row?, None)?.to_element::<i64>());
+/// assert_eq!(sums.collect::<Result<Vec<_>>>()?, [3, 7]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Rows<'a> {
     tensor: &'a Tensor,
     rows: std::ops::Range<i64>,

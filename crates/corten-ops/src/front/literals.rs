@@ -4,6 +4,16 @@ use crate::{Tensor, op};
 use corten_core::{Complex, DType, Element, Result, bf16, default_dtype, f16};
 
 /// What [`tensor!`](crate::tensor) takes: numbers, arrays of numbers, arrays of arrays.
+///
+/// ```
+/// use corten::core::DType;
+/// use corten::ops::front::Literal;
+///
+/// let mut sizes = Vec::new();
+/// [[1.0, 2.0, 3.0]].sizes(&mut sizes);
+/// assert_eq!(sizes, [1, 3]);
+/// assert_eq!(<[i64; 2] as Literal>::dtype(), DType::Int64);
+/// ```
 pub trait Literal {
     /// The type of the elements.
     type Element: Element;

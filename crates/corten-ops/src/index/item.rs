@@ -5,6 +5,18 @@ use corten_core::DType;
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo};
 
 /// One item of an index.
+///
+/// ```
+/// use corten::ops::index::IndexItem;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![[1, 2, 3], [4, 5, 6]]?;
+/// let index = vec![IndexItem::Ellipsis, IndexItem::Int(-1)];
+/// assert_eq!(x.i(index)?.to_vec::<i64>()?, [3, 6]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub enum IndexItem {
     /// Selects one position; the dimension goes.
@@ -45,6 +57,18 @@ impl IndexItem {
 }
 
 /// A range of positions with a step; negative bounds count from the end.
+///
+/// ```
+/// use corten::ops::index::Slice;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![0, 1, 2, 3, 4]?;
+/// let odd = Slice { start: Some(1), step: Some(2), ..Default::default() };
+/// assert_eq!(x.i(odd)?.to_vec::<i64>()?, [1, 3]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// The first position.
@@ -56,10 +80,32 @@ pub struct Slice {
 }
 
 /// Stands for as many whole dimensions as are left.
+///
+/// ```
+/// use corten::ops::index::Ellipsis;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = Tensor::zeros([2, 3, 4])?;
+/// assert_eq!(x.i((Ellipsis, 0))?.sizes().to_vec(), [2, 3]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Ellipsis;
 
 /// The type whose `None` inserts a dimension.
+///
+/// ```
+/// use corten::ops::index::NewAxis;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let none: Option<NewAxis> = None;
+/// assert_eq!(tensor![1, 2]?.i((.., none))?.sizes().to_vec(), [2, 1]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum NewAxis {}
 
@@ -148,6 +194,20 @@ fn slice(start: Option<i64>, stop: Option<i64>) -> IndexItem {
 }
 
 /// A single item or a tuple of items.
+///
+/// ```
+/// use corten::ops::index::IntoIndex;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// /// The first two columns, whatever is said of the rows.
+/// fn columns(x: &Tensor, rows: i64) -> Result<Tensor> {
+///     x.i((rows, 0..2).into_index())
+/// }
+/// assert_eq!(columns(&tensor![[1, 2, 3], [4, 5, 6]]?, 1)?.to_vec::<i64>()?, [4, 5]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait IntoIndex {
     /// The items, left to right.
     fn into_index(self) -> Vec<IndexItem>;

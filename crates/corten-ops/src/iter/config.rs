@@ -8,6 +8,18 @@ use corten_core::{DType, Device, Dims, Result, Scalar};
 ///
 /// Outputs come before inputs. The constructors named after kinds of operators set the rules
 /// those follow; the setters change single ones.
+///
+/// ```
+/// use corten::ops::iter::TensorIteratorConfig;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![1, 2, 3]?;
+/// let config = TensorIteratorConfig::unary_float().add_output(None).add_input(&x);
+/// assert_eq!(config.build()?.dtype(0), DType::Float32);
+/// # Ok(())
+/// # }
+/// ```
 pub struct TensorIteratorConfig {
     pub(crate) operands: Vec<Operand>,
     pub(crate) outputs: usize,

@@ -14,6 +14,24 @@ type Loop<'a> = dyn Fn(&[*mut u8], &[i64], i64, i64) -> Result<()> + Sync + 'a;
 type LoopMut<'a> = dyn FnMut(&[*mut u8], &[i64], i64, i64) -> Result<()> + 'a;
 
 /// What a loop may return: nothing, or a `Result`.
+///
+/// ```
+/// use corten::ops::iter::TensorIteratorConfig;
+/// use std::sync::atomic::{AtomicI64, Ordering};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = Tensor::ones([4, 4])?;
+/// let mut iter = TensorIteratorConfig::unary().add_output(None).add_input(&x).build()?;
+/// let steps = AtomicI64::new(0);
+/// let count = |_: &[*mut u8], _: &[i64], inner: i64, outer: i64| {
+///     steps.fetch_add(inner * outer, Ordering::Relaxed);
+/// };
+/// iter.for_each(count, 32_768)?;
+/// assert_eq!(steps.into_inner(), 16);
+/// # Ok(())
+/// # }
+/// ```
 pub trait LoopOutcome {
     /// The outcome as a result.
     ///

@@ -35,6 +35,20 @@ use smallvec::SmallVec;
 pub(crate) type Pointers = SmallVec<[*mut u8; 4]>;
 
 /// Several tensors walked together; see the module's description.
+///
+/// ```
+/// use corten::ops::TensorIterator;
+/// use corten::ops::iter::TensorIteratorConfig;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let (a, b) = (Tensor::ones([2, 3])?, Tensor::ones([3])?);
+/// let config = TensorIteratorConfig::binary().add_output(None).add_input(&a).add_input(&b);
+/// let iter: TensorIterator = config.build()?;
+/// assert_eq!((iter.numel(), iter.ninputs(), iter.common_dtype()), (6, 2, DType::Float32));
+/// # Ok(())
+/// # }
+/// ```
 pub struct TensorIterator {
     /// On the heap: an iterator is moved some ten times until it runs.
     pub(crate) operands: Vec<Operand>,

@@ -11,6 +11,26 @@ use smallvec::smallvec;
 /// The elements that are folded into one element of the output.
 ///
 /// Addresses are those of the first of them; the others lie at these sizes and strides.
+///
+/// ```
+/// use corten::ops::iter::ReducedSlice;
+/// use corten::ops::meta::Reduce;
+/// use std::sync::atomic::{AtomicI64, Ordering};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = Tensor::ones([4, 3])?;
+/// let reduce = Reduce::over(&x, Some(&[1]), false)?;
+/// let mut iter = reduce.plan(&[(None, DType::Float32)])?;
+/// let folded = AtomicI64::new(0);
+/// let fold = |_: &[*mut u8], slice: &ReducedSlice<'_>| {
+///     folded.fetch_add(slice.numel(), Ordering::Relaxed);
+/// };
+/// iter.for_each_reduced(fold)?;
+/// assert_eq!(folded.into_inner(), 12);
+/// # Ok(())
+/// # }
+/// ```
 pub struct ReducedSlice<'a> {
     shape: &'a [i64],
     strides: &'a [i64],

@@ -262,6 +262,13 @@ pub fn lerp_tensor(
 }
 
 /// What a rounding mode makes of a quotient.
+///
+/// ```
+/// use corten::ops::meta::elementwise::Rounding;
+///
+/// assert_eq!(Rounding::named(Some("floor"))?, Rounding::Floor);
+/// # Ok::<(), corten::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rounding {
     /// Nothing.

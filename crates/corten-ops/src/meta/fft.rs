@@ -8,6 +8,17 @@ use crate::iter::allocate;
 use corten_core::{Dims, Result, ensure, err, geometry};
 
 /// The result of a transform without its data.
+///
+/// ```
+/// use corten::ops::meta::fft::{Transform, plan_r2c};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let plan: Transform = plan_r2c(&Tensor::ones([8])?, &[0], true)?;
+/// assert_eq!((plan.out.dtype(), plan.out.sizes().to_vec()), (DType::Complex64, vec![5]));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Transform {
     /// The result.
     pub out: Tensor,

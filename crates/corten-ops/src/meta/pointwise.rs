@@ -6,6 +6,12 @@ use crate::iter::{TensorIterator, TensorIteratorConfig};
 use corten_core::{DType, Result, bug, ensure};
 
 /// How the dtypes of an elementwise operator's operands decide that of its result.
+///
+/// ```
+/// use corten::ops::meta::Promote;
+///
+/// assert_ne!(Promote::Binary, Promote::BinaryFloat);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Promote {
     /// All operands have one dtype.
@@ -25,6 +31,14 @@ pub enum Promote {
 }
 
 /// The dtypes that an operator computes in.
+///
+/// ```
+/// use corten::DType;
+/// use corten::ops::meta::Domain;
+///
+/// assert!(Domain::FloatComplex.contains(DType::Complex64));
+/// assert!(!Domain::Integral.contains(DType::Bool));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Domain {
     /// Every dtype, also float8 and the wide unsigned integers, which most operators only store.

@@ -9,6 +9,18 @@ use corten_core::{DType, Device, Dims, Result, Scalar, bail, can_cast, ensure, g
 use smallvec::SmallVec;
 
 /// A reduction being planned: the input, the dimensions that go, and the shape that stays.
+///
+/// ```
+/// use corten::ops::meta::Reduce;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = Tensor::ones([2, 3])?;
+/// let reduce = Reduce::over(&x, Some(&[-1]), true)?;
+/// assert_eq!((reduce.count(), reduce.shape().to_vec()), (3, vec![2, 1]));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Reduce<'a> {
     input: &'a Tensor,
     sizes: Dims,

@@ -3,6 +3,19 @@
 use std::sync::{Mutex, PoisonError};
 
 /// The print options.
+///
+/// ```
+/// use corten::ops::print::{Options, options, set_options};
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let before = options();
+/// set_options(Options { precision: 2, ..before });
+/// assert_eq!(tensor![1.0, 2.5]?.to_string(), "tensor([1.00, 2.50])");
+/// set_options(before);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Digits after the decimal point.
@@ -18,6 +31,12 @@ pub struct Options {
 }
 
 /// Named sets of options.
+///
+/// ```
+/// use corten::ops::print::{Profile, options};
+///
+/// assert_eq!(Profile::Short.apply(options()).precision, 2);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// What a program starts with.
