@@ -3,6 +3,12 @@
 use std::sync::OnceLock;
 
 /// Settings of this crate, read once when first asked for.
+///
+/// ```
+/// use corten_core::config;
+///
+/// assert!(!config::settings().junk_fill);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `CORTEN_PANIC_ON_ERROR=1`: stop where an error arises instead of returning it.

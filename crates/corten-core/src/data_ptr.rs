@@ -17,6 +17,15 @@ pub type Deleter = &'static FreeContext;
 
 /// A function that frees what a context pointer stands for. One that is to be told apart from others is a
 /// `static`.
+///
+/// ```
+/// use corten_core::FreeContext;
+/// use std::ffi::c_void;
+///
+/// unsafe fn leave(_: *mut c_void) {}
+/// static LEAVE: FreeContext = FreeContext::new(leave);
+/// let _deleter: corten_core::Deleter = &LEAVE;
+/// ```
 pub struct FreeContext {
     free: unsafe fn(*mut c_void),
     context: Context,
@@ -44,6 +53,15 @@ impl FreeContext {
 ///
 /// The data pointer does not own; the deleter runs with the context when the `DataPtr` is dropped,
 /// if and only if the context is not null. Null data with a context is legal.
+///
+/// ```
+/// use corten_core::{DataPtr, Device, Storage};
+///
+/// let mut bytes = vec![1u8, 2, 3].into_boxed_slice();
+/// let start = bytes.as_mut_ptr();
+/// let storage = Storage::from_data_ptr(DataPtr::with_owner(start, Box::new(bytes), Device::CPU), 3);
+/// assert_eq!(storage.nbytes(), 3);
+/// ```
 pub struct DataPtr {
     data: *mut u8,
     context: *mut c_void,

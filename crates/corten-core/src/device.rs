@@ -88,6 +88,14 @@ impl fmt::Display for DeviceType {
 
 /// A device: a type and an index. Index -1 means "the current one of that type"; as in PyTorch,
 /// `cpu` and `cpu:0` are different values.
+///
+/// ```
+/// use corten_core::{Device, DeviceType};
+///
+/// let device: Device = "cuda:1".parse().unwrap_or(Device::CPU);
+/// assert_eq!(device.device_type, DeviceType::Cuda);
+/// assert_eq!(device.to_string(), "cuda:1");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Device {
     /// The kind of device.

@@ -4,6 +4,13 @@ use crate::Result;
 use std::sync::OnceLock;
 
 /// A stream of a GPU.
+///
+/// ```
+/// use corten_core::DeviceStream;
+///
+/// let default = DeviceStream { device: 0, number: 0 };
+/// assert_ne!(default, DeviceStream { number: 3, ..default });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceStream {
     /// The index of the GPU.
@@ -13,6 +20,41 @@ pub struct DeviceStream {
 }
 
 /// What the back end of GPUs answers about streams.
+///
+/// ```
+/// use corten_core::{DeviceStream, DeviceStreams, Result};
+///
+/// /// A GPU that was never used.
+/// struct Idle;
+///
+/// impl DeviceStreams for Idle {
+///     fn in_use(&self) -> bool {
+///         false
+///     }
+///
+///     fn current_device(&self) -> i8 {
+///         0
+///     }
+///
+///     fn current(&self, device: i8) -> DeviceStream {
+///         DeviceStream { device, number: 0 }
+///     }
+///
+///     fn make_current(&self, _: i8, _: DeviceStream) -> Result<()> {
+///         Ok(())
+///     }
+///
+///     fn wait(&self, _: DeviceStream, _: DeviceStream) -> Result<()> {
+///         Ok(())
+///     }
+///
+///     fn record(&self, _: *const u8, _: DeviceStream) -> Result<()> {
+///         Ok(())
+///     }
+/// }
+///
+/// assert_eq!(Idle.current(1).device, 1);
+/// ```
 pub trait DeviceStreams: Sync {
     /// Whether a GPU has been used: before that there is nothing to order.
     fn in_use(&self) -> bool;

@@ -14,6 +14,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error: a kind (the Python exception class), a message and the operator that raised it.
 ///
 /// One pointer wide, so that `Result<TensorBase>` stays in two registers.
+///
+/// ```
+/// use corten_core::{Error, ErrorKind};
+///
+/// let error = Error::new(ErrorKind::Index, "index 5 is out of bounds").with_operator("select");
+/// assert_eq!(error.message(), "index 5 is out of bounds");
+/// assert_eq!(error.operator(), Some("select"));
+/// ```
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -26,6 +34,12 @@ struct Inner {
 }
 
 /// What went wrong, in the terms of Python's exception classes.
+///
+/// ```
+/// use corten_core::{ErrorKind, err};
+///
+/// assert_eq!(err!(Value, "not a number").kind(), ErrorKind::Value);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// `RuntimeError`.

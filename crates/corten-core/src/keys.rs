@@ -229,6 +229,13 @@ impl fmt::Display for DispatchKey {
 }
 
 /// A set of dispatch keys.
+///
+/// ```
+/// use corten_core::{DType, DeviceType, DispatchKey, KeySet, Layout};
+///
+/// let keys = KeySet::for_tensor(DeviceType::Cpu, Layout::Strided, DType::Float32);
+/// assert_eq!(keys.highest_key(), DispatchKey::CPU);
+/// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct KeySet(pub u64);
 

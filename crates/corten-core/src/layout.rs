@@ -3,6 +3,12 @@
 use std::fmt;
 
 /// How a tensor keeps its elements. The numbers are those of the serialised format.
+///
+/// ```
+/// use corten_core::Layout;
+///
+/// assert_eq!(Layout::SparseCsr.name(), "sparse_csr");
+/// ```
 #[repr(i8)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layout {
@@ -69,6 +75,15 @@ impl fmt::Display for Layout {
 }
 
 /// The order in which the dimensions of a dense tensor follow each other in memory.
+///
+/// ```
+/// use corten_core::{MemoryFormat, TensorBase, TensorOptions};
+///
+/// let options = TensorOptions::default().memory_format(MemoryFormat::ChannelsLast);
+/// let image = TensorBase::empty(&[1, 3, 2, 2], options)?;
+/// assert_eq!(image.strides().to_vec(), [12, 1, 6, 3]);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[repr(i8)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MemoryFormat {

@@ -13,6 +13,18 @@ use std::sync::Arc;
 mod segment;
 
 /// Who sees writes to a mapping.
+///
+/// ```
+/// use corten_core::Storage;
+/// use corten_core::mapped::Sharing;
+///
+/// let path = std::env::temp_dir().join(format!("corten-doc-sharing-{}", std::process::id()));
+/// std::fs::write(&path, [1, 2, 3, 4]).map_err(|error| corten_core::err!(Runtime, "{error}"))?;
+/// let storage = Storage::from_file(&path, Sharing::Private, 4)?;
+/// assert_eq!(storage.nbytes(), 4);
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// Only this mapping: pages are copied when they are first written. The file stays as it is.
@@ -22,6 +34,16 @@ pub enum Sharing {
 }
 
 /// Mapped memory, unmapped when dropped. The descriptor stays open for sending it to others.
+///
+/// ```
+/// use corten_core::Storage;
+/// use corten_core::mapped::Mapping;
+///
+/// let mapping = Mapping::shared_memory(4096)?;
+/// assert!(mapping.descriptor().is_some());
+/// assert!(Storage::from_mapping(mapping).is_shared());
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Mapping {
     start: *mut u8,

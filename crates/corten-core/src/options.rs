@@ -4,6 +4,14 @@ use crate::{DType, Device, DeviceType, Layout, MemoryFormat, default_dtype};
 
 /// Wishes for a new tensor. An unset field means the default: the default dtype, strided, CPU,
 /// not pinned, no gradient, contiguous.
+///
+/// ```
+/// use corten_core::{DType, TensorOptions};
+///
+/// let options = TensorOptions::default().dtype(DType::Float64).requires_grad(true);
+/// assert_eq!(options.dtype_or_default(), DType::Float64);
+/// assert!(options.device_or_default().is_cpu());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TensorOptions {
     /// The dtype.

@@ -5,6 +5,13 @@ use std::fmt;
 use crate::{Complex, DType, Element, Result, bail, cast, match_dtype};
 
 /// A number of the widest type of its category.
+///
+/// ```
+/// use corten_core::{DType, Scalar};
+///
+/// assert_eq!(Scalar::from(2.5), Scalar::Float(2.5));
+/// assert_eq!(Scalar::from(3).dtype(), DType::Int64);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
     /// A truth value.

@@ -22,6 +22,17 @@ const DEFAULT_MODES: u8 = GRAD_MODE | FW_GRAD_MODE | MULTITHREADING | GRAD_LAYOU
 
 /// Everything of a thread that influences dispatch and recording. The backward engine and other
 /// helper threads take over the state of the thread that they work for.
+///
+/// ```
+/// use corten_core::tls;
+///
+/// let here = tls::thread_state();
+/// let there = std::thread::spawn(move || {
+///     let _guard = tls::ThreadStateGuard::new(here);
+///     tls::thread_state().grad_mode()
+/// });
+/// assert!(there.join().is_ok_and(|recording| recording));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadState {
     include: KeySet,
@@ -213,6 +224,18 @@ modes! {
 type NotSend = PhantomData<*mut ()>;
 
 /// Puts a whole state back when dropped.
+///
+/// ```
+/// use corten_core::{grad_mode_enabled, set_grad_mode, tls};
+///
+/// let before = tls::thread_state();
+/// set_grad_mode(false);
+/// {
+///     let _guard = tls::ThreadStateGuard::new(before);
+///     assert!(grad_mode_enabled());
+/// }
+/// assert!(!grad_mode_enabled());
+/// ```
 #[must_use]
 #[derive(Debug)]
 pub struct ThreadStateGuard {
@@ -234,6 +257,13 @@ impl Drop for ThreadStateGuard {
 }
 
 /// Includes keys while it lives. Only keys that were not included before are taken back.
+///
+/// ```
+/// use corten_core::{DispatchKey, IncludeGuard, KeySet, tls};
+///
+/// let _guard = IncludeGuard::new(KeySet::of(&[DispatchKey::Tracer]));
+/// assert!(tls::local_include().has(DispatchKey::Tracer));
+/// ```
 #[must_use]
 #[derive(Debug)]
 pub struct IncludeGuard {
@@ -256,6 +286,13 @@ impl Drop for IncludeGuard {
 }
 
 /// Excludes keys while it lives. Only keys that were not excluded before are taken back.
+///
+/// ```
+/// use corten_core::{AUTOCAST_KEYS, DispatchKey, ExcludeGuard, tls};
+///
+/// let _guard = ExcludeGuard::new(AUTOCAST_KEYS);
+/// assert!(tls::local_exclude().has(DispatchKey::AutocastCPU));
+/// ```
 #[must_use]
 #[derive(Debug)]
 pub struct ExcludeGuard {
@@ -279,6 +316,13 @@ impl Drop for ExcludeGuard {
 }
 
 /// Sends calls below autograd while it lives: nothing is recorded.
+///
+/// ```
+/// use corten_core::{AUTOGRAD_KEYS, BelowAutogradGuard, tls};
+///
+/// let _guard = BelowAutogradGuard::new();
+/// assert_eq!(tls::local_exclude().0 & AUTOGRAD_KEYS.0, AUTOGRAD_KEYS.0);
+/// ```
 #[must_use]
 #[derive(Debug)]
 pub struct BelowAutogradGuard(#[allow(dead_code)] ExcludeGuard);
@@ -298,6 +342,13 @@ impl Default for BelowAutogradGuard {
 }
 
 /// Sends calls below autograd and below the bookkeeping of views and versions while it lives.
+///
+/// ```
+/// use corten_core::{BelowADInplaceOrViewGuard, DispatchKey, tls};
+///
+/// let _guard = BelowADInplaceOrViewGuard::new();
+/// assert!(tls::local_exclude().has(DispatchKey::ADInplaceOrView));
+/// ```
 #[must_use]
 #[derive(Debug)]
 pub struct BelowADInplaceOrViewGuard(#[allow(dead_code)] ExcludeGuard);
@@ -317,6 +368,16 @@ impl Default for BelowADInplaceOrViewGuard {
 }
 
 /// Turns recording on or off while it lives.
+///
+/// ```
+/// use corten_core::{GradModeGuard, grad_mode_enabled};
+///
+/// {
+///     let _guard = GradModeGuard::new(false);
+///     assert!(!grad_mode_enabled());
+/// }
+/// assert!(grad_mode_enabled());
+/// ```
 #[must_use]
 #[derive(Debug)]
 pub struct GradModeGuard {
@@ -338,6 +399,13 @@ impl Drop for GradModeGuard {
 }
 
 /// Turns inference mode on or off while it lives: no recording, no versions, no view tracking.
+///
+/// ```
+/// use corten_core::{InferenceModeGuard, inference_mode_enabled};
+///
+/// let _guard = InferenceModeGuard::new(true);
+/// assert!(inference_mode_enabled());
+/// ```
 #[must_use]
 #[derive(Debug)]
 pub struct InferenceModeGuard(#[allow(dead_code)] ThreadStateGuard);

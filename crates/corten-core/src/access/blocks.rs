@@ -23,6 +23,16 @@ impl Wanted for WantedBlock<'_> {
 }
 
 /// Bytes of up to four tensors, held until it is dropped, by the same thread.
+///
+/// ```
+/// use corten_core::{Access, Blocks, TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[3], TensorOptions::default())?;
+/// let mut blocks = Blocks::none();
+/// assert!(blocks.acquire(&[(&x, Access::Read, 12)])?);
+/// assert!(!blocks.address(0).is_null());
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Blocks<'a> {
     addresses: [*mut u8; FEW],

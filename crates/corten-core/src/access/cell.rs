@@ -6,6 +6,14 @@ use std::fmt;
 use super::spinlock::SpinLock;
 
 /// A value behind a lock that is held for a few instructions.
+///
+/// ```
+/// use corten_core::BriefCell;
+///
+/// static COUNT: BriefCell<u64> = BriefCell::new(0);
+/// COUNT.with(|count| *count += 1);
+/// assert_eq!(COUNT.with(|count| *count), 1);
+/// ```
 pub struct BriefCell<T> {
     turn: SpinLock,
     value: UnsafeCell<T>,

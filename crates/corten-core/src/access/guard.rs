@@ -9,6 +9,15 @@ use super::{Access, AccessSet};
 use crate::{Element, Result, TensorBase};
 
 /// The elements of one contiguous tensor, held for reading.
+///
+/// ```
+/// use corten_core::{Reader, TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[4], TensorOptions::default())?;
+/// assert_eq!(Reader::<f32>::new(&x)?.len(), 4);
+/// assert!(Reader::<i64>::new(&x).is_err(), "its dtype is float32");
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Reader<'a, T> {
     data: NonNull<T>,
@@ -37,6 +46,15 @@ impl<T: Element> Deref for Reader<'_, T> {
 }
 
 /// The elements of one contiguous tensor, held for writing.
+///
+/// ```
+/// use corten_core::{Reader, TensorBase, TensorOptions, Writer};
+///
+/// let x = TensorBase::empty(&[2], TensorOptions::default())?;
+/// Writer::<f32>::new(&x)?.copy_from_slice(&[1.0, 2.0]);
+/// assert_eq!(Reader::<f32>::new(&x)?[..], [1.0, 2.0]);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Writer<'a, T> {
     data: NonNull<T>,

@@ -28,6 +28,16 @@ pub(crate) use record::{lock_for_fork, retire, slots, withdraw_other_threads};
 pub use set::{AccessSet, HeldPlace, Holds};
 
 /// What an operand is used for.
+///
+/// ```
+/// use corten_core::{Access, AccessSet, TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[3], TensorOptions::default())?;
+/// let reading = AccessSet::acquire(&[(&x, Access::Read)])?;
+/// assert!(AccessSet::acquire(&[(&x, Access::Write)]).is_err(), "this thread reads it");
+/// drop(reading);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     /// The contents are read.

@@ -6,6 +6,13 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
 /// A whole number that is an index of an element.
+///
+/// ```
+/// use corten_core::ElementIndex;
+///
+/// assert_eq!(2i64.below(3), Some(2));
+/// assert_eq!((-1i64).below(3), None);
+/// ```
 pub trait ElementIndex: Copy + Debug {
     /// The index, if it is below a size.
     fn below(self, size: usize) -> Option<usize>;
@@ -340,6 +347,14 @@ impl<T: Element> PackedTensorAccessorMut<'_, T, 0> {
 }
 
 /// Accessors that are split by their leading index: those of rank 1 to 8.
+///
+/// ```
+/// use corten_core::{LeadingRows, TensorAccessorMut, TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[2, 3], TensorOptions::default())?;
+/// assert_eq!(TensorAccessorMut::<f32, 2>::new(&x)?.packed_mut().row_count(), 2);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 pub trait LeadingRows {
     /// The accessor of one leading index.
     type Row;

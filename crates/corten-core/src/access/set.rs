@@ -18,6 +18,17 @@ use crate::{
 ///
 /// Made by [`acquire`](Self::acquire), released when dropped, by the same thread. Typed slices are
 /// handed out for contiguous operands; strided loops take raw pointers and answer for their bounds.
+///
+/// ```
+/// use corten_core::{Access, AccessSet, Reader, TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[3], TensorOptions::default())?;
+/// let set = AccessSet::acquire(&[(&x, Access::Write)])?;
+/// set.write::<f32>(0)?.fill(1.0);
+/// drop(set);
+/// assert_eq!(Reader::<f32>::new(&x)?[..], [1.0, 1.0, 1.0]);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct AccessSet<'a> {
     operands: SmallVec<[Operand<'a>; FEW]>,
@@ -28,6 +39,16 @@ pub struct AccessSet<'a> {
 /// The access to some storages, without the operands: for objects that keep the operands elsewhere.
 ///
 /// Released when dropped, by the same thread.
+///
+/// ```
+/// use corten_core::access::{Access, Holds};
+/// use corten_core::{TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[3], TensorOptions::default())?;
+/// let held = Holds::acquire(&[(&x, Access::Read)])?;
+/// drop(held);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Holds {
     #[allow(dead_code, reason = "dropping it leaves the storages")]
@@ -38,6 +59,18 @@ pub struct Holds {
 }
 
 /// Where an operand and its storage lie, while it is held.
+///
+/// ```
+/// use corten_core::access::{Access, HeldPlace, Holds};
+/// use corten_core::{TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[3], TensorOptions::default())?;
+/// let mut places = [HeldPlace::NONE; Holds::FEW];
+/// let held = Holds::acquire_few(&[(&x, Access::Read)], &mut places)?;
+/// assert!(places[0].nbytes >= 12);
+/// drop(held);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct HeldPlace {
     /// The first element; null if there is no data.

@@ -12,10 +12,30 @@ use crate::{DataPtr, Device, Error, FreeContext, Result, config, ensure, err};
 pub const ALIGNMENT: usize = 64;
 
 /// The default source of host memory: keeps freed blocks for reuse.
+///
+/// ```
+/// use corten_core::allocator::CpuAllocator;
+/// use corten_core::Allocator;
+///
+/// let block = CpuAllocator.allocate(100)?;
+/// assert!(block.get().addr().is_multiple_of(64));
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuAllocator;
 
 /// What fresh memory is filled with.
+///
+/// ```
+/// use corten_core::allocator::{Fill, set_fill};
+/// use corten_core::{Reader, TensorBase, TensorOptions};
+///
+/// set_fill(Fill::Zeros);
+/// let x = TensorBase::empty(&[2], TensorOptions::default())?;
+/// set_fill(Fill::Nothing);
+/// assert_eq!(Reader::<f32>::new(&x)?[..], [0.0, 0.0]);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fill {
     /// Nothing: the contents are arbitrary.

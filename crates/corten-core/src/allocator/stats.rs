@@ -4,6 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One number over time.
+///
+/// ```
+/// let stats = corten_core::memory_stats();
+/// assert!(stats.allocated_bytes.peak >= stats.allocated_bytes.current);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// Now.
@@ -17,6 +22,16 @@ pub struct Stat {
 }
 
 /// What the CPU allocator has done so far.
+///
+/// ```
+/// use corten_core::{Device, Storage, memory_stats};
+///
+/// let before = memory_stats().allocated_bytes.current;
+/// let storage = Storage::new(1 << 20, Device::CPU)?;
+/// assert!(memory_stats().allocated_bytes.current >= before + (1 << 20));
+/// drop(storage);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStats {
     /// Bytes in use.

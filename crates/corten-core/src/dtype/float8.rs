@@ -141,6 +141,12 @@ float8! {
 }
 
 /// 8 exponent bits and nothing else: the powers of two from 2^-127 to 2^127, and NaN.
+///
+/// ```
+/// use corten_core::F8E8M0FNU;
+///
+/// assert_eq!(F8E8M0FNU::from_f32(4.0).to_f32(), 4.0);
+/// ```
 #[repr(transparent)]
 #[derive(Clone, Copy, Default)]
 pub struct F8E8M0FNU(pub u8);

@@ -3,6 +3,12 @@
 use super::DType;
 
 /// The limits of a floating-point dtype; of a complex one, of its parts.
+///
+/// ```
+/// use corten_core::DType;
+///
+/// assert_eq!(DType::Float16.float_limits().max, 65504.0);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FloatLimits {
     /// The distance from 1 to the next number.

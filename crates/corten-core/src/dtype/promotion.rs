@@ -81,6 +81,16 @@ pub fn can_cast(from: DType, to: DType) -> bool {
 /// Note [Result type]: tensors with dimensions, tensors of rank 0 and language numbers form three
 /// classes. A class of lower rank changes the result only if its category (bool, integer, float,
 /// complex) is higher.
+///
+/// ```
+/// use corten_core::{DType, ResultTypeState};
+///
+/// let mut state = ResultTypeState::new();
+/// state.push_tensor(DType::Int32, 2, false)?;
+/// state.push_scalar(&2.5.into())?;
+/// assert_eq!(state.finish()?, DType::Float32);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResultTypeState {
     dimensional: Option<DType>,

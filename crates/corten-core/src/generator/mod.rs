@@ -20,10 +20,28 @@ pub const DEFAULT_SEED: u64 = 67_280_421_310_721;
 pub const STATE_BYTES: usize = 5056;
 
 /// A handle to a random number generator. Clones share the state.
+///
+/// ```
+/// use corten_core::Generator;
+///
+/// let generator = Generator::cpu(42);
+/// let state = generator.get_state();
+/// let first = generator.lock().random();
+/// generator.set_state(&state)?;
+/// assert_eq!(generator.lock().random(), first);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Generator(IntrusivePtr<GeneratorImpl>);
 
 /// The state behind a [`Generator`].
+///
+/// ```
+/// use corten_core::Generator;
+///
+/// let generator = Generator::cpu(1);
+/// assert!(generator.is_same(&generator.clone()));
+/// ```
 #[derive(Debug)]
 pub struct GeneratorImpl {
     refcount: RefCount,
@@ -35,6 +53,18 @@ pub struct GeneratorImpl {
 }
 
 /// Where a stream of [`philox`] is: its seed, and how many numbers each thread of a kernel has drawn.
+///
+/// ```
+/// use corten_core::{Device, DeviceType, Generator};
+/// use corten_core::generator::PhiloxState;
+///
+/// let device = Device { device_type: DeviceType::Cuda, index: 0 };
+/// let generator = Generator::philox(device, 7);
+/// let state: PhiloxState = generator.advance_philox(4)?;
+/// assert_eq!((state.seed, state.offset), (7, 0));
+/// assert_eq!(generator.offset()?, 4);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhiloxState {
     /// The key of the stream.
@@ -244,6 +274,14 @@ impl Generator {
 }
 
 /// Exclusive use of a generator.
+///
+/// ```
+/// use corten_core::Generator;
+///
+/// let generator = Generator::cpu(0);
+/// let mut guard = generator.lock();
+/// assert_ne!(guard.random64(), guard.random64());
+/// ```
 #[derive(Debug)]
 pub struct GeneratorGuard<'a>(MutexGuard<'a, State>);
 

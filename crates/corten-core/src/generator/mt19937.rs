@@ -9,6 +9,12 @@ const UPPER: u32 = 0x8000_0000;
 const LOWER: u32 = 0x7FFF_FFFF;
 
 /// The engine of the host generator: period 2^19937 - 1, 32 bits per step.
+///
+/// ```
+/// use corten_core::generator::Mt19937;
+///
+/// assert_eq!(Mt19937::new(5489).next_u32(), 3_499_211_612);
+/// ```
 #[derive(Clone)]
 pub struct Mt19937 {
     seed: u64,

@@ -2,6 +2,13 @@
 //! reached without the ones before it, so that parallel kernels agree on their numbers.
 
 /// One stream: a key and a 128-bit counter of blocks of four numbers.
+///
+/// ```
+/// use corten_core::generator::philox::Philox4x32;
+///
+/// // The known answer of Salmon et al. for a key and a counter of zeros.
+/// assert_eq!(Philox4x32::block([0, 0], [0; 4])[0], 0x6627_e8d5);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Philox4x32 {
     key: [u32; 2],

@@ -9,6 +9,20 @@ use crate::{Error, err};
 pub const MAX_FOREIGN_DIMS: usize = 128;
 
 /// The strides of foreign memory.
+///
+/// ```
+/// use corten_core::geometry::{ForeignMemory, ForeignStrides};
+///
+/// let memory = ForeignMemory {
+///     address: 0x1000,
+///     byte_offset: 0,
+///     sizes: &[2, 3],
+///     strides: ForeignStrides::Bytes(&[12, 4]),
+///     itemsize: 4,
+///     available: Some(24),
+/// };
+/// assert!(memory.check().is_ok_and(|geometry| geometry.strides.to_vec() == [3, 1]));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum ForeignStrides<'a> {
     /// The last dimension varies fastest, without gaps.
@@ -20,6 +34,20 @@ pub enum ForeignStrides<'a> {
 }
 
 /// What another library says about a block of its memory.
+///
+/// ```
+/// use corten_core::geometry::{ForeignMemory, ForeignStrides};
+///
+/// let memory = ForeignMemory {
+///     address: 0x1000,
+///     byte_offset: 0,
+///     sizes: &[2, 3],
+///     strides: ForeignStrides::Contiguous,
+///     itemsize: 4,
+///     available: Some(20),
+/// };
+/// assert!(memory.check().is_err(), "24 bytes are needed");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ForeignMemory<'a> {
     /// The address that the library gives.
@@ -38,6 +66,20 @@ pub struct ForeignMemory<'a> {
 
 /// The geometry of foreign memory of which a storage can be made. The storage begins with the element
 /// with all indices zero, so its offset is zero.
+///
+/// ```
+/// use corten_core::geometry::{ForeignMemory, ForeignStrides};
+///
+/// let memory = ForeignMemory {
+///     address: 0x1000,
+///     byte_offset: 0,
+///     sizes: &[2, 3],
+///     strides: ForeignStrides::Contiguous,
+///     itemsize: 4,
+///     available: Some(24),
+/// };
+/// assert!(memory.check().is_ok_and(|geometry| geometry.nbytes == 24));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignGeometry {
     /// Where the storage begins, in bytes from the address.
@@ -51,6 +93,20 @@ pub struct ForeignGeometry {
 }
 
 /// Why no storage can be made of foreign memory.
+///
+/// ```
+/// use corten_core::geometry::{ForeignError, ForeignMemory, ForeignStrides};
+///
+/// let memory = ForeignMemory {
+///     address: 0x1000,
+///     byte_offset: 0,
+///     sizes: &[2, 3],
+///     strides: ForeignStrides::Elements(&[-3, 1]),
+///     itemsize: 4,
+///     available: Some(24),
+/// };
+/// assert_eq!(memory.check(), Err(ForeignError::NegativeStride));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForeignError {
     /// Too many dimensions, or not as many strides as sizes.

@@ -3,6 +3,16 @@
 use crate::{Result, TensorBase, bail};
 
 /// Whether two indices of one tensor can mean the same element.
+///
+/// ```
+/// use corten_core::geometry::{Overlap, has_internal_overlap};
+/// use corten_core::{TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[1], TensorOptions::default())?;
+/// let repeated = x.as_view_of(&[3], &[0], 0)?;
+/// assert_eq!(has_internal_overlap(&repeated), Overlap::Yes);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
     /// They cannot.
@@ -14,6 +24,17 @@ pub enum Overlap {
 }
 
 /// How the memory of two tensors relates.
+///
+/// ```
+/// use corten_core::geometry::{OverlapBetween, get_overlap_status};
+/// use corten_core::{TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[4], TensorOptions::default())?;
+/// let (first, last) = (x.as_view_of(&[2], &[1], 0)?, x.as_view_of(&[2], &[1], 2)?);
+/// assert_eq!(get_overlap_status(&first, &last), OverlapBetween::No);
+/// assert_eq!(get_overlap_status(&x, &x), OverlapBetween::Full);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverlapBetween {
     /// The same elements in the same order.

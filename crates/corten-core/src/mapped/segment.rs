@@ -26,6 +26,12 @@ const ENTRY: usize = 16;
 static LIVE: Mutex<Vec<Weak<Segment>>> = Mutex::new(Vec::new());
 
 /// How a message with a segment's name travels.
+///
+/// ```
+/// use corten_core::mapped::Transport;
+///
+/// assert_ne!(Transport::Queue, Transport::Channel);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Through a queue or a pipe: whoever may read it keeps the segment.
@@ -35,6 +41,16 @@ pub enum Transport {
 }
 
 /// A user's hold on a segment.
+///
+/// ```
+/// use corten_core::mapped::Mapping;
+/// use std::path::Path;
+///
+/// let name = format!("/dev/shm/corten-doc-{}", std::process::id());
+/// let mapping = Mapping::new_segment(Path::new(&name), 64)?;
+/// assert!(mapping.segment().is_some_and(|segment| segment.path() == Path::new(&name)));
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Segment {
     path: PathBuf,

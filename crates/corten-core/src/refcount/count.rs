@@ -14,6 +14,15 @@ const UNIQUE: u64 = STRONG_ONE | WEAK_ONE;
 pub(crate) const IMMORTAL: u64 = 0x0FFF_FFFF | (0x0FFF_FFFF << 32);
 
 /// Strong and weak count and the wrapper bit of one object, in one word.
+///
+/// ```
+/// use corten_core::Generator;
+///
+/// let generator = Generator::cpu(0);
+/// let other = generator.clone();
+/// assert_eq!(generator.as_intrusive().use_count(), 2);
+/// drop(other);
+/// ```
 #[derive(Debug)]
 pub struct RefCount(AtomicU64);
 

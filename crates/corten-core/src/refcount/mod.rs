@@ -54,6 +54,15 @@ pub unsafe trait RefCounted: Send + Sync {
 }
 
 /// A strong reference: one pointer, never null.
+///
+/// ```
+/// use corten_core::{Device, Storage};
+///
+/// if let Ok(storage) = Storage::new(64, Device::CPU) {
+///     let pointer = storage.as_intrusive().clone();
+///     assert_eq!(pointer.use_count(), 2);
+/// }
+/// ```
 pub struct IntrusivePtr<T: RefCounted> {
     object: NonNull<T>,
     owns: PhantomData<T>,
@@ -244,6 +253,17 @@ impl<T: RefCounted> fmt::Debug for IntrusivePtr<T> {
 }
 
 /// A weak reference: keeps the memory of the object, not its contents.
+///
+/// ```
+/// use corten_core::{Device, Storage};
+///
+/// if let Ok(storage) = Storage::new(64, Device::CPU) {
+///     let weak = storage.as_intrusive().downgrade();
+///     assert!(weak.upgrade().is_some());
+///     drop(storage);
+///     assert!(weak.expired());
+/// }
+/// ```
 pub struct WeakPtr<T: RefCounted> {
     object: NonNull<T>,
     owns: PhantomData<T>,

@@ -55,6 +55,14 @@ impl<T> Drop for Counted<T> {
 }
 
 /// A shared value: an `Arc` whose counts lie in one word.
+///
+/// ```
+/// use corten_core::Shared;
+///
+/// let value = Shared::new(5);
+/// let other = value.clone();
+/// assert!(value.ptr_eq(&other) && *other == 5);
+/// ```
 pub struct Shared<T>(IntrusivePtr<Counted<T>>, AsArc<T>);
 
 /// Makes a handle `Send` and `Sync` where an `Arc` is: see Note [Threads and shared values].
@@ -113,6 +121,15 @@ impl<T: fmt::Debug> fmt::Debug for Shared<T> {
 }
 
 /// A reference that does not keep the value.
+///
+/// ```
+/// use corten_core::Shared;
+///
+/// let value = Shared::new(5);
+/// let weak = value.downgrade();
+/// drop(value);
+/// assert!(weak.upgrade().is_none());
+/// ```
 pub struct WeakShared<T>(WeakPtr<Counted<T>>, AsArc<T>);
 
 impl<T> WeakShared<T> {
@@ -138,6 +155,20 @@ impl<T> Clone for WeakShared<T> {
 /// A trait instead of a closure: closures are inlined late, after what they return was laid on the
 /// stack. Where `make` is always inlined and the parts are words, the fields of the value are stored
 /// where they will stay.
+///
+/// ```
+/// use corten_core::{Make, make_boxed};
+///
+/// /// So many zeros.
+/// struct Zeros;
+///
+/// impl Make<[u8; 1024]> for Zeros {
+///     fn make(self) -> [u8; 1024] {
+///         [0; 1024]
+///     }
+/// }
+/// assert_eq!(make_boxed(Zeros).len(), 1024);
+/// ```
 pub trait Make<T> {
     /// Makes the value.
     fn make(self) -> T;
@@ -153,6 +184,10 @@ pub fn make_boxed<T>(parts: impl Make<T>) -> Box<T> {
 }
 
 /// A value that is there already.
+///
+/// ```
+/// assert_eq!(*corten_core::make_boxed(corten_core::Ready(3)), 3);
+/// ```
 pub struct Ready<T>(pub T);
 
 impl<T> Make<T> for Ready<T> {
@@ -163,6 +198,15 @@ impl<T> Make<T> for Ready<T> {
 }
 
 /// A value that lies where it will stay, before anybody else has a handle to it.
+///
+/// ```
+/// use corten_core::Unshared;
+///
+/// let mut value = Unshared::new(1);
+/// let weak = value.downgrade();
+/// let shared = value.share();
+/// assert!(weak.upgrade().is_some_and(|found| found.ptr_eq(&shared)));
+/// ```
 pub struct Unshared<T>(IntrusivePtr<Counted<T>>, AsArc<T>);
 
 impl<T> Unshared<T> {

@@ -12,6 +12,17 @@ pub type PyObject = NonNull<c_void>;
 
 /// What this crate asks of Python. Each function may be called from any thread, with or without
 /// the interpreter lock.
+///
+/// ```
+/// use corten_core::{PyHooks, PyObject};
+///
+/// unsafe fn ignore(_: PyObject) {}
+/// unsafe fn refuse(_: PyObject) -> bool {
+///     false
+/// }
+/// let hooks = PyHooks { incref: ignore, decref: ignore, try_incref: refuse };
+/// drop(hooks);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PyHooks {
     /// Adds a reference to a live wrapper.

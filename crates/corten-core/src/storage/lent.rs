@@ -19,6 +19,16 @@ pub(crate) fn lock_for_fork(guards: &mut Vec<Box<dyn Any>>) {
 ///
 /// Exporters own one: arrays and capsules outlive tensors, and storages are given other memory by
 /// `set_`, `resize_`, `share_memory_` and the like.
+///
+/// ```
+/// use corten_core::Storage;
+///
+/// let storage = Storage::from_vec(vec![1u8, 2, 3, 4]);
+/// let lent = storage.lend()?;
+/// drop(storage);
+/// assert_eq!(lent.slice(1, 2)?.nbytes(), 2);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LentMemory {
     memory: Arc<DataPtr>,

@@ -24,6 +24,14 @@ use crate::{bail, ensure};
 ///
 /// The contents may be read or written only by who has entered; see [`crate::access`]. Pointer, size
 /// and allocator change only while somebody is inside for writing.
+///
+/// ```
+/// use corten_core::{Device, Storage};
+///
+/// let storage = Storage::new(64, Device::CPU)?;
+/// assert_eq!(storage.as_intrusive().nbytes(), 64);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 pub struct StorageImpl {
     refcount: RefCount,
     data: AtomicPtr<u8>,
@@ -258,6 +266,15 @@ impl fmt::Debug for StorageImpl {
 }
 
 /// A handle to a [`StorageImpl`].
+///
+/// ```
+/// use corten_core::{Device, Storage};
+///
+/// let storage = Storage::new(64, Device::CPU)?;
+/// storage.resize(128)?;
+/// assert_eq!((storage.nbytes(), storage.use_count()), (128, 1));
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Storage(pub(crate) IntrusivePtr<StorageImpl>);
 
@@ -506,6 +523,16 @@ impl fmt::Debug for Storage {
 }
 
 /// A weak reference to a storage.
+///
+/// ```
+/// use corten_core::{Device, Storage};
+///
+/// let storage = Storage::new(64, Device::CPU)?;
+/// let weak = storage.downgrade();
+/// drop(storage);
+/// assert!(weak.upgrade().is_none());
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct WeakStorage(crate::WeakPtr<StorageImpl>);
 

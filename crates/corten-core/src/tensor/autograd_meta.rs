@@ -8,6 +8,40 @@ use crate::{Result, TensorBase, bail};
 
 /// The autograd state of a tensor. Absent until needed; an absent one reads as a leaf that
 /// requires no gradient.
+///
+/// ```
+/// use corten_core::{AutogradMeta, Result, TensorBase};
+/// use std::any::Any;
+///
+/// /// The state of a leaf that never requires a gradient.
+/// struct Constant;
+///
+/// impl AutogradMeta for Constant {
+///     fn requires_grad(&self) -> bool {
+///         false
+///     }
+///
+///     fn set_requires_grad(&self, _: bool) -> Result<()> {
+///         Ok(())
+///     }
+///
+///     fn is_leaf(&self) -> bool {
+///         true
+///     }
+///
+///     fn grad(&self) -> Option<TensorBase> {
+///         None
+///     }
+///
+///     fn set_grad(&self, _: Option<TensorBase>) {}
+///
+///     fn as_any(&self) -> &dyn Any {
+///         self
+///     }
+/// }
+///
+/// assert!(Constant.is_leaf());
+/// ```
 pub trait AutogradMeta: Any + Send + Sync {
     /// Whether a gradient flows to or through the tensor.
     fn requires_grad(&self) -> bool;
@@ -38,6 +72,15 @@ pub trait AutogradMeta: Any + Send + Sync {
 pub type AutogradMetaFactory = fn() -> Box<dyn AutogradMeta>;
 
 /// What the full state of a compact view is made of.
+///
+/// ```
+/// use corten_core::{FullView, TensorBase, TensorOptions};
+///
+/// let base = TensorBase::empty(&[2], TensorOptions::default())?;
+/// let view = FullView { base, version: 0, unrecorded: true };
+/// assert!(view.unrecorded);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct FullView {
     /// What the tensor is a view of.

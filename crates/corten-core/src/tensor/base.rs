@@ -23,6 +23,14 @@ use crate::{Storage, StorageImpl, ensure, inference_mode_enabled};
 /// Note [TensorImpl size]: programs hold 10^8 tensors and more, and every word costs gigabytes
 /// there. Rare fields live in [`ExtraMeta`]; dtype, device and flags share one word; the sequence
 /// number of the geometry shares one with the rank.
+///
+/// ```
+/// use corten_core::{TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[2], TensorOptions::default())?;
+/// assert_eq!(x.impl_ptr(), x.clone().impl_ptr());
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 pub struct TensorImpl {
     refcount: RefCount,
     pub(super) storage: AtomicPtr<StorageImpl>,

@@ -7,6 +7,29 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::{Device, Dims, Layout};
 
 /// Metadata of a backend, carried along by shallow copies.
+///
+/// ```
+/// use corten_core::BackendMeta;
+/// use std::any::Any;
+/// use std::sync::Arc;
+///
+/// /// The name that a back end gives its tensors.
+/// struct Name(String);
+///
+/// impl BackendMeta for Name {
+///     fn for_copy(self: Arc<Self>) -> Arc<dyn BackendMeta> {
+///         self
+///     }
+///
+///     fn as_any(&self) -> &dyn Any {
+///         self
+///     }
+/// }
+///
+/// let meta: Arc<dyn BackendMeta> = Arc::new(Name("weights".to_owned()));
+/// let name = meta.as_any().downcast_ref::<Name>();
+/// assert_eq!(name.map(|name| name.0.as_str()), Some("weights"));
+/// ```
 pub trait BackendMeta: Any + Send + Sync {
     /// What a shallow copy of the tensor gets; by default the same object.
     fn for_copy(self: Arc<Self>) -> Arc<dyn BackendMeta>;
@@ -17,6 +40,21 @@ pub trait BackendMeta: Any + Send + Sync {
 
 /// Answers questions about a tensor's metadata in place of the tensor: for tensors whose contents
 /// live outside, such as Python subclasses that wrap others. `None` means the stored answer.
+///
+/// ```
+/// use corten_core::{Dims, ShapePolicy};
+///
+/// /// Answers for the sizes alone.
+/// struct Fixed;
+///
+/// impl ShapePolicy for Fixed {
+///     fn sizes(&self) -> Option<Dims> {
+///         Some([2, 3].into_iter().collect())
+///     }
+/// }
+///
+/// assert!(Fixed.strides().is_none());
+/// ```
 pub trait ShapePolicy: Send + Sync {
     /// The sizes.
     fn sizes(&self) -> Option<Dims> {
@@ -37,6 +75,13 @@ pub trait ShapePolicy: Send + Sync {
 }
 
 /// Sizes and strides that are expressions instead of numbers.
+///
+/// ```
+/// use corten_core::SymbolicShape;
+///
+/// let shape = SymbolicShape { sizes: vec!["s0".to_owned()], ..Default::default() };
+/// assert_eq!(shape.sizes, ["s0"]);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SymbolicShape {
     /// One expression per size.
@@ -48,6 +93,14 @@ pub struct SymbolicShape {
 }
 
 /// The parts, each absent until set.
+///
+/// ```
+/// use corten_core::{TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[2], TensorOptions::default())?;
+/// assert!(x.extra_meta().is_none_or(|extra| extra.backend.is_none()));
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct ExtraMeta {
     /// Symbolic sizes and strides.

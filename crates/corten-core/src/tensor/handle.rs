@@ -11,6 +11,16 @@ use crate::geometry::{ContiguityFlags, checked_numel};
 use crate::{DType, IntrusivePtr, KeySet, PyObject, RefCounted, Result, Storage, WeakPtr, ensure};
 
 /// A cheap handle to a tensor, without operators. Clones refer to the same tensor.
+///
+/// ```
+/// use corten_core::{TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[2, 3], TensorOptions::default())?;
+/// let same = x.clone();
+/// assert!(same.is_same(&x));
+/// assert_eq!((x.use_count(), x.numel()), (2, 6));
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct TensorBase(pub(super) IntrusivePtr<TensorImpl>);
 
@@ -258,6 +268,16 @@ impl fmt::Debug for TensorBase {
 }
 
 /// A weak handle: does not keep the contents.
+///
+/// ```
+/// use corten_core::{TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[2], TensorOptions::default())?;
+/// let weak = x.downgrade();
+/// drop(x);
+/// assert!(weak.upgrade().is_none());
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct WeakTensor(WeakPtr<TensorImpl>);
 

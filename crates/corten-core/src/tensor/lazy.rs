@@ -56,6 +56,17 @@ impl TensorBase {
 }
 
 /// The operations on memory that appears late, of one tensor.
+///
+/// ```
+/// use corten_core::{DType, Device, TensorBase};
+///
+/// let x = TensorBase::uninitialized(Device::CPU)?;
+/// assert!(!x.dtype_initialized());
+/// x.lazy().resize(&[2, 3])?;
+/// x.lazy().raw_mutable_data(DType::Float32)?;
+/// assert!(x.storage_initialized());
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Lazy<'a>(&'a TensorBase);
 

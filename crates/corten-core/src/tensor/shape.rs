@@ -22,6 +22,16 @@ use crate::geometry::{DIMS_IN_PLACE, is_contiguous};
 pub(super) const INLINE: usize = 5;
 
 /// Sizes, strides, offset and element count of a tensor at one moment.
+///
+/// ```
+/// use corten_core::{TensorBase, TensorOptions};
+///
+/// let x = TensorBase::empty(&[2, 3], TensorOptions::default())?;
+/// let geometry = x.geometry();
+/// assert!(geometry.is_contiguous());
+/// assert_eq!(geometry.strides.to_vec(), [3, 1]);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// The sizes.

@@ -14,6 +14,16 @@ use super::TensorImpl;
 use crate::{IntrusivePtr, WeakPtr};
 
 /// Which counter the copy of a tensor counts on.
+///
+/// ```
+/// use corten_core::{TensorBase, TensorOptions, VersionCounter};
+///
+/// let x = TensorBase::empty(&[2], TensorOptions::default())?;
+/// let copy = x.shallow_copy_and_detach(VersionCounter::Own, true)?;
+/// x.bump_version();
+/// assert_eq!((x.version()?, copy.version()?), (1, 0));
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionCounter {
     /// One of its own, which starts at zero.
