@@ -4,6 +4,7 @@
 
 mod allocation;
 mod check;
+mod examples;
 mod facts;
 mod goldens;
 mod header;

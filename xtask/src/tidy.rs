@@ -1,6 +1,6 @@
 //! `tidy`: the rules of style that a program can check.
 
-use crate::{Outcome, allocation, facts, keys, layers, modules, root, words};
+use crate::{Outcome, allocation, examples, facts, keys, layers, modules, root, words};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -78,6 +78,7 @@ fn file(shown: &str, text: &str, lines: usize) -> Vec<String> {
         }
     }
     complaints.extend(allocation::complaints(shown, text));
+    complaints.extend(examples::complaints(shown, text));
     if source && !text.is_empty() && !text.ends_with('\n') {
         complaints.push(format!("{shown}: no line break at the end"));
     }

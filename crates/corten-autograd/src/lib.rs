@@ -11,6 +11,7 @@ pub mod autocast;
 pub mod backward;
 mod batched;
 mod checkpoint;
+mod edge;
 pub mod engine;
 pub mod formulas;
 pub mod forward;

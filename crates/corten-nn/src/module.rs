@@ -87,6 +87,16 @@ pub trait Module: Any + Send + Sync + AsModule {
 }
 
 /// The conversion of every module to `&dyn Module`.
+///
+/// ```
+/// use corten::nn::AsModule;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// assert_eq!(Linear::new(2, 1)?.as_module().name(), "Linear");
+/// # Ok(())
+/// # }
+/// ```
 pub trait AsModule {
     /// The module as an object.
     fn as_module(&self) -> &dyn Module;

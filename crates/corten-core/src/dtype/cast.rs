@@ -16,6 +16,13 @@ pub fn cast<A: Element, B: Element>(a: A) -> B {
 }
 
 /// One constructor per kind of source, and the choice among them. Sealed: elements are a closed set.
+///
+/// ```
+/// use corten_core::cast;
+///
+/// assert_eq!(cast::<f64, i32>(2.9), 2);
+/// assert!(cast::<i64, bool>(-1));
+/// ```
 pub trait CastFrom: Sized {
     #[doc(hidden)]
     fn from_int(value: i64) -> Self;

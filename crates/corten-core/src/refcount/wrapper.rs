@@ -41,6 +41,10 @@ pub fn set_py_hooks(hooks: PyHooks) -> bool {
 }
 
 /// Where an object keeps the address of its wrapper.
+///
+/// ```
+/// assert!(corten_core::Generator::cpu(0).as_intrusive().pyobject().is_none());
+/// ```
 #[derive(Debug)]
 pub struct PyObjectSlot(AtomicPtr<c_void>);
 

@@ -353,6 +353,7 @@ pub(crate) fn for_each_block<T: Send>(
 
 /// The number of parts of `width` columns, the last of which has those that are left: more than
 /// [`MAX_SKINNY`], unless it is the only one.
+#[cfg(feature = "linalg")]
 pub(crate) fn parts_of(cols: usize, width: usize) -> usize {
     ((cols + width).saturating_sub(MAX_SKINNY + 1) / width).max(1)
 }

@@ -169,6 +169,7 @@ unsafe fn repeat_as<T: Copy>(from: *const u8, to: *mut u8, n: usize) {
 ///
 /// # Safety
 /// As for [`Step`].
+#[cfg(any(not(target_arch = "x86_64"), feature = "avx2"))]
 #[inline(always)]
 unsafe fn vectorised_step<L: Lanes, S: Sink<L>>(
     to: *mut u8,
@@ -201,6 +202,7 @@ unsafe fn vectorised_step<L: Lanes, S: Sink<L>>(
 ///
 /// # Safety
 /// The results must have `n` places, the operands that the sink takes `n` elements.
+#[cfg(any(not(target_arch = "x86_64"), feature = "avx2"))]
 #[inline(always)]
 unsafe fn blocks<L: Lanes, S: Sink<L>>(
     results: &mut [MaybeUninit<u8>],

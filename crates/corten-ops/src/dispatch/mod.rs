@@ -8,6 +8,7 @@
 mod fallback;
 mod groups;
 mod keys;
+mod registration;
 mod table;
 
 pub(crate) use fallback::restore;
@@ -16,8 +17,9 @@ pub use fallback::{
     set_fallthrough_fallback, set_unrecorded,
 };
 pub use keys::KeyBuilder;
+pub use registration::Registration;
 pub(crate) use table::OpTable;
-pub use table::{BoxedCall, BoxedKernel, Found, Registration, Signed, TypedOp};
+pub use table::{BoxedCall, BoxedKernel, Found, Signed, TypedOp};
 
 /// What a kernel is registered to: a runtime key, or an alias for a group of them.
 pub use corten_core::DispatchKey as Target;

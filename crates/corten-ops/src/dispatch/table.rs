@@ -1,6 +1,7 @@
 //! The kernel table of one operator.
 
 use super::groups::{backend_of_autograd, is_autograd, is_backend, passes_views, without_highest};
+use super::registration::Registration;
 use super::{Target, fallback};
 use crate::boxed::Stack;
 use crate::registry::{AnyOp, OpDef, OpKind};
@@ -571,36 +572,5 @@ impl AnyOp for OpTable {
 
     fn has_kernel_for(&'static self, keys: KeySet) -> bool {
         self.find_entry(&self.registrations(), keys.highest_key()).is_some()
-    }
-}
-
-/// A registration that can be taken back.
-///
-/// ```
-/// use corten::ops::{Library, Registration, Target};
-/// use corten::prelude::*;
-///
-/// # fn main() -> Result<()> {
-/// let library = Library::new("example_of_registrations");
-/// library.define("same(Tensor self) -> Tensor")?;
-/// let target = Target::CompositeImplicitAutograd;
-/// let registered: Registration = library.implement("same", target, |_, _| Ok(()))?;
-/// registered.remove();
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "`remove` takes the kernel out again; `keep` leaves it"]
-pub struct Registration {
-    op: &'static dyn AnyOp,
-    id: u64,
-}
-
-impl Registration {
-    /// Leaves the kernel in place for the rest of the program.
-    pub fn keep(self) {}
-
-    /// Takes the kernel out again.
-    pub fn remove(self) {
-        self.op.deregister(self.id);
     }
 }
