@@ -20,9 +20,10 @@
 
 use crate::atomic::{self, io_error};
 use crate::value::Value;
+use corten_blocks::Format;
 use corten_core::mapped::Sharing;
-use corten_core::{DType, LentMemory, Result, Storage, bail, ensure, err};
-use corten_ops::Tensor;
+use corten_core::{Access, AccessSet, DType, LentMemory, Result, Storage, bail, ensure, err};
+use corten_ops::{Tensor, op};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
@@ -58,6 +59,12 @@ const fn unquantised(number: u32, name: &'static str, nbytes: u64, dtype: DType)
     ElementType { number, name, block: 1, nbytes, dtype: Some(dtype) }
 }
 
+/// A type whose weights [`Opened::dequantized`] gives.
+const fn of_format(format: Format) -> ElementType {
+    let (block, nbytes) = (format.block_elements() as u64, format.block_bytes() as u64);
+    quantised(format as u32, format.name(), block, nbytes)
+}
+
 const fn quantised(number: u32, name: &'static str, block: u64, nbytes: u64) -> ElementType {
     ElementType { number, name, block, nbytes, dtype: None }
 }
@@ -66,26 +73,26 @@ const fn quantised(number: u32, name: &'static str, block: u64, nbytes: u64) -> 
 pub const ELEMENT_TYPES: &[ElementType] = &[
     unquantised(0, "F32", 4, DType::Float32),
     unquantised(1, "F16", 2, DType::Float16),
-    quantised(2, "Q4_0", 32, 18),
-    quantised(3, "Q4_1", 32, 20),
-    quantised(6, "Q5_0", 32, 22),
-    quantised(7, "Q5_1", 32, 24),
-    quantised(8, "Q8_0", 32, 34),
+    of_format(Format::Q4_0),
+    of_format(Format::Q4_1),
+    of_format(Format::Q5_0),
+    of_format(Format::Q5_1),
+    of_format(Format::Q8_0),
     quantised(9, "Q8_1", 32, 36),
-    quantised(10, "Q2_K", 256, 84),
-    quantised(11, "Q3_K", 256, 110),
-    quantised(12, "Q4_K", 256, 144),
-    quantised(13, "Q5_K", 256, 176),
-    quantised(14, "Q6_K", 256, 210),
+    of_format(Format::Q2K),
+    of_format(Format::Q3K),
+    of_format(Format::Q4K),
+    of_format(Format::Q5K),
+    of_format(Format::Q6K),
     quantised(15, "Q8_K", 256, 292),
     quantised(16, "IQ2_XXS", 256, 66),
     quantised(17, "IQ2_XS", 256, 74),
     quantised(18, "IQ3_XXS", 256, 98),
     quantised(19, "IQ1_S", 256, 50),
-    quantised(20, "IQ4_NL", 32, 18),
+    of_format(Format::IQ4NL),
     quantised(21, "IQ3_S", 256, 110),
     quantised(22, "IQ2_S", 256, 82),
-    quantised(23, "IQ4_XS", 256, 136),
+    of_format(Format::IQ4XS),
     unquantised(24, "I8", 1, DType::Int8),
     unquantised(25, "I16", 2, DType::Int16),
     unquantised(26, "I32", 4, DType::Int32),
@@ -95,7 +102,7 @@ pub const ELEMENT_TYPES: &[ElementType] = &[
     unquantised(30, "BF16", 2, DType::BFloat16),
     quantised(34, "TQ1_0", 256, 54),
     quantised(35, "TQ2_0", 256, 66),
-    quantised(39, "MXFP4", 32, 17),
+    of_format(Format::MXFP4),
 ];
 
 /// What the table says of a tensor.
@@ -187,6 +194,35 @@ impl Opened {
         let strides = corten_core::geometry::contiguous_strides(&shape)?;
         Tensor::from_storage(storage, dtype.unwrap_or(DType::UInt8), &shape, &strides, 0)
     }
+
+    /// A tensor of weights: a quantised one in `float32`, one of a plain type as [`tensor`](Self::tensor) gives it.
+    ///
+    /// # Errors
+    /// `Index` for an unknown name, `NotImplemented` for formats that [`Format`] does not have.
+    pub fn dequantized(&self, name: &str) -> Result<Tensor> {
+        let info = self.info(name)?;
+        let bytes = self.tensor(name)?;
+        if info.element_type.dtype.is_some() {
+            return Ok(bytes);
+        }
+        let format = Format::of_number(info.element_type.number);
+        let kind = info.element_type.name;
+        let format = format.ok_or_else(|| {
+            err!(NotImplemented, "{name}: weights of the format {kind} are not dequantised")
+        })?;
+        dequantize(format, &bytes, &info.shape)
+    }
+}
+
+/// The weights of a contiguous tensor of blocks.
+fn dequantize(format: Format, bytes: &Tensor, shape: &[i64]) -> Result<Tensor> {
+    let weights = op::empty_memory_format(shape, Some(DType::Float32), None, None, None, None)?;
+    let set = AccessSet::acquire(&[(bytes.base(), Access::Read), (weights.base(), Access::Write)])?;
+    let (from, to) = (set.read::<u8>(0)?, set.write::<f32>(1)?);
+    let fits = format.dequantize(from, to);
+    fits.map_err(|error| err!(Runtime, "{error}"))?;
+    drop(set);
+    Ok(weights)
 }
 
 /// Reads what is before the data.

@@ -17,6 +17,7 @@
 //! [`data`] data sets and loaders, [`io`] files.
 
 pub use corten_autograd as autograd;
+pub use corten_blocks as blocks;
 pub use corten_core as core;
 pub use corten_cpu as cpu;
 #[cfg(feature = "cuda")]
