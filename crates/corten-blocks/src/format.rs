@@ -179,8 +179,12 @@ impl Format {
         Ok(())
     }
 
+    pub(crate) fn length_error(self, elements: usize, nbytes: usize) -> LengthError {
+        LengthError { format: self, elements, nbytes }
+    }
+
     fn check(self, elements: usize, nbytes: usize) -> Result<(), LengthError> {
         let fits = self.row_bytes(elements) == Some(nbytes);
-        fits.then_some(()).ok_or(LengthError { format: self, elements, nbytes })
+        fits.then_some(()).ok_or_else(|| self.length_error(elements, nbytes))
     }
 }

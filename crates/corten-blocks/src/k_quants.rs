@@ -112,15 +112,27 @@ impl Packing for Q2K {
     }
 }
 
+/// Sixteen scales of 6 bits, as signed bytes: their low four bits in eight bytes, then the high two bits of each.
+#[inline]
+pub(crate) fn scales_of_q3k(bytes: &[u8; 12]) -> [u8; 16] {
+    let mut multiples = [0; 16];
+    for (group, to) in multiples.iter_mut().enumerate() {
+        let low = bytes[group % 8] >> (group / 8 * 4) & 15;
+        let high = bytes[8 + group % 4] >> (group / 4 * 2) & 3;
+        *to = (low | high << 4).wrapping_sub(32);
+    }
+    multiples
+}
+
 impl Packing for Q3K {
     const GROUP: usize = 16;
 
     fn unpack(bytes: &[u8], to: &mut Unpacked) {
         let (high, scales, scale) = (&bytes[..32], &bytes[96..108], half_at(bytes, 108));
-        for group in 0..16 {
-            let low = scales[group % 8] >> (group / 8 * 4) & 15;
-            let top = scales[8 + group % 4] >> (group / 4 * 2) & 3;
-            to.scales[group] = scale * f32::from((low | top << 4) as i8 - 32);
+        let mut packed = [0; 12];
+        packed.copy_from_slice(scales);
+        for (to, multiple) in to.scales.iter_mut().zip(scales_of_q3k(&packed)) {
+            *to = scale * f32::from(multiple as i8);
         }
         pairs(&bytes[32..96], |i, level| {
             // A bit that is not set stands for the four levels below zero.

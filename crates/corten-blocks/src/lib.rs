@@ -16,6 +16,8 @@
 //! # Ok::<(), corten_blocks::LengthError>(())
 //! ```
 
+mod activations;
+mod dot;
 mod format;
 mod group32;
 mod k_quants;
@@ -23,5 +25,6 @@ mod search;
 mod table;
 mod unpacked;
 
+pub use activations::Activations;
 pub use format::{Format, LengthError};
 pub use unpacked::Unpacked;

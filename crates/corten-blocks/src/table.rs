@@ -5,10 +5,10 @@ use crate::search::nearest;
 use crate::unpacked::{Packing, Unpacked, half_at, inverse, put_half};
 
 /// The levels of `IQ4_NL`.
-const UNEQUAL: [i8; 16] =
+pub(crate) const UNEQUAL: [i8; 16] =
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 /// Twice the numbers of e2m1: one bit for the sign, two for the exponent, one for the fraction.
-const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+pub(crate) const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 pub(crate) struct Iq4Nl;
 pub(crate) struct Iq4Xs;
@@ -69,16 +69,27 @@ impl Packing for Iq4Nl {
     }
 }
 
+/// Eight scales of 6 bits, as signed bytes: two high bits of each in the first two bytes, then their low four bits.
+#[inline]
+pub(crate) fn scales_of_iq4xs(bytes: &[u8; 6]) -> [u8; 8] {
+    let high = u16::from_le_bytes([bytes[0], bytes[1]]);
+    let mut multiples = [0; 8];
+    for (group, to) in multiples.iter_mut().enumerate() {
+        let low = bytes[2 + group / 2] >> (group % 2 * 4) & 15;
+        *to = (low | ((high >> (2 * group) & 3) as u8) << 4).wrapping_sub(32);
+    }
+    multiples
+}
+
 impl Packing for Iq4Xs {
     const GROUP: usize = 32;
 
     fn unpack(bytes: &[u8], to: &mut Unpacked) {
         let scale = half_at(bytes, 0);
-        let high = u16::from_le_bytes([bytes[2], bytes[3]]);
+        let multiples =
+            scales_of_iq4xs(&[bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]);
         for group in 0..8 {
-            let low = bytes[4 + group / 2] >> (group % 2 * 4) & 15;
-            let factor = (low | ((high >> (2 * group) & 3) as u8) << 4) as i8 - 32;
-            to.scales[group] = scale * f32::from(factor);
+            to.scales[group] = scale * f32::from(multiples[group] as i8);
             let (levels, start) = (&bytes[8 + 16 * group..24 + 16 * group], 32 * group);
             nibbles(levels, |i, level| to.integers[start + i] = UNEQUAL[usize::from(level)]);
         }
@@ -106,7 +117,7 @@ impl Packing for Iq4Xs {
 }
 
 /// Half of the power of two that a byte of exponents stands for: the levels of the table are doubled.
-fn half_of_power(exponent: u8) -> f32 {
+pub(crate) fn half_of_power(exponent: u8) -> f32 {
     match exponent {
         0 | 1 => f32::from_bits(0x0020_0000 << exponent),
         _ => f32::from_bits(u32::from(exponent - 1) << 23),

@@ -1,0 +1,73 @@
+//! Activations as integers of 8 bits, for products with blocks.
+
+/// Elements with one scale.
+pub(crate) const GROUP: usize = 32;
+
+/// A row of activations in 8 bits: a scale for each 32 elements, and the sums that zero points and minimums are
+/// multiplied with.
+///
+/// ```
+/// use corten_blocks::Activations;
+///
+/// let row = Activations::of(&[1.0; 64]);
+/// assert_eq!(row.len(), 64);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Activations {
+    pub(crate) integers: Vec<i8>,
+    /// Of each group.
+    pub(crate) scales: Vec<f32>,
+    /// Sums of four integers each: what a zero point of the weights is multiplied with.
+    pub(crate) sums: Vec<i32>,
+    /// The sums of 16 elements each.
+    pub(crate) halves: Vec<f32>,
+    /// The sums of the groups.
+    pub(crate) totals: Vec<f32>,
+}
+
+impl Activations {
+    /// The elements of a row, zeros added up to a whole group.
+    pub fn of(row: &[f32]) -> Self {
+        let mut made = Self::default();
+        made.set(row);
+        made
+    }
+
+    /// Takes another row, in the memory of the one before.
+    pub fn set(&mut self, row: &[f32]) {
+        self.integers.clear();
+        self.scales.clear();
+        self.sums.clear();
+        self.halves.clear();
+        self.totals.clear();
+        for group in row.chunks(GROUP) {
+            self.push(group);
+        }
+    }
+
+    /// The number of elements, those that were added included.
+    pub fn len(&self) -> usize {
+        self.integers.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.integers.is_empty()
+    }
+
+    fn push(&mut self, group: &[f32]) {
+        let most = group.iter().fold(0.0f32, |most, element| most.max(element.abs()));
+        let scale = most / 127.0;
+        let factor = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+        let mut integers = [0i8; GROUP];
+        for (to, &element) in integers.iter_mut().zip(group) {
+            *to = (element * factor).round_ties_even() as i8;
+        }
+        let sum = |part: &[i8]| part.iter().map(|&integer| i32::from(integer)).sum::<i32>();
+        self.sums.extend(integers.chunks_exact(4).map(sum));
+        self.halves.extend(integers.chunks_exact(16).map(|half| scale * sum(half) as f32));
+        self.totals.push(scale * sum(&integers) as f32);
+        self.scales.push(scale);
+        self.integers.extend_from_slice(&integers);
+    }
+}

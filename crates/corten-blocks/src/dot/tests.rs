@@ -1,0 +1,110 @@
+//! The kernels beside products of dequantised weights.
+
+use super::{Gemv, portable};
+use crate::{Activations, Format};
+
+/// Numbers between -1 and 1 of a fixed sequence.
+fn numbers(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(2) + 1;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn matrix(format: Format, rows: usize, columns: usize) -> Vec<u8> {
+    let weights = numbers(rows * columns, 7);
+    let mut bytes = vec![0; format.row_bytes(weights.len()).unwrap_or(0)];
+    assert_eq!(format.quantize(&weights, &mut bytes), Ok(()));
+    bytes
+}
+
+/// The products in double precision of what the integers stand for.
+fn expected(format: Format, bytes: &[u8], x: &Activations, rows: usize) -> Vec<f64> {
+    let mut weights = vec![0.0; rows * x.len()];
+    assert_eq!(format.dequantize(bytes, &mut weights), Ok(()));
+    let activation = |i: usize| f64::from(x.scales[i / 32]) * f64::from(x.integers[i]);
+    let row =
+        |row: &[f32]| row.iter().enumerate().map(|(i, &w)| f64::from(w) * activation(i)).sum();
+    weights.chunks_exact(x.len()).map(row).collect()
+}
+
+fn kernels() -> Vec<(&'static str, Gemv)> {
+    let mut found: Vec<(&'static str, Gemv)> = vec![("portable", portable::gemv)];
+    #[cfg(target_arch = "x86_64")]
+    found.extend(super::x86::all());
+    found
+}
+
+#[test]
+fn every_kernel_and_format() {
+    for &format in Format::ALL {
+        for (rows, columns) in [(1, 256), (5, 512), (3, 2048)] {
+            let bytes = matrix(format, rows, columns);
+            let x = Activations::of(&numbers(columns, 11));
+            let expected = expected(format, &bytes, &x, rows);
+            for (name, gemv) in kernels() {
+                let mut out = vec![0.0; rows];
+                gemv(format, &bytes, &x, &mut out);
+                for (found, expected) in out.iter().zip(&expected) {
+                    let error = (f64::from(*found) - expected).abs();
+                    let bound = 2e-5 * (columns as f64).sqrt();
+                    assert!(error < bound, "{name} {}: {found} for {expected}", format.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn extreme_integers() {
+    for &format in Format::ALL {
+        for byte in [0x00, 0x7f, 0x80, 0xff] {
+            let mut bytes = vec![byte; format.row_bytes(512).unwrap_or(0)];
+            // Scales of 1, where they are in half precision.
+            let places: &[usize] = match format {
+                Format::Q2K => &[80, 82],
+                Format::Q3K => &[108],
+                Format::Q4_1 | Format::Q5_1 | Format::Q4K | Format::Q5K => &[0, 2],
+                Format::Q6K => &[208],
+                Format::MXFP4 => &[],
+                _ => &[0],
+            };
+            for block in bytes.chunks_exact_mut(format.block_bytes()) {
+                for &place in places {
+                    block[place..place + 2].copy_from_slice(&[0, 0x3c]);
+                }
+                if format == Format::MXFP4 {
+                    block[0] = 127;
+                }
+            }
+            for sign in [1.0, -1.0] {
+                let x = Activations::of(&vec![sign; 512]);
+                let expected = expected(format, &bytes, &x, 1)[0];
+                for (name, gemv) in kernels() {
+                    let mut out = [0.0];
+                    gemv(format, &bytes, &x, &mut out);
+                    let error = (f64::from(out[0]) - expected).abs();
+                    assert!(
+                        error <= 1e-4 * expected.abs().max(1.0),
+                        "{name} {}: {} for {expected}",
+                        format.name(),
+                        out[0]
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn lengths() {
+    let x = Activations::of(&[1.0; 40]);
+    assert_eq!(x.len(), 64);
+    assert!(Format::Q8_0.gemv(&[0; 68], &x, &mut [0.0]).is_ok());
+    assert!(Format::Q8_0.gemv(&[0; 68], &x, &mut [0.0; 2]).is_err());
+    assert!(Format::Q4K.gemv(&[0; 144], &x, &mut [0.0]).is_err());
+    assert!(Format::Q4K.gemv(&[], &Activations::default(), &mut [0.0]).is_ok());
+}
