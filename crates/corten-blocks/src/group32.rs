@@ -1,6 +1,6 @@
 //! Blocks of 32 elements with one scale: `Q4_0`, `Q4_1`, `Q5_0`, `Q5_1`, `Q8_0`.
 
-use crate::unpacked::{Packing, Unpacked, half_at, inverse, put_half};
+use crate::unpacked::{MOST, Packing, Unpacked, half_at, inverse, put_half};
 
 /// Elements of a block.
 const ELEMENTS: usize = 32;
@@ -83,9 +83,12 @@ fn affine(weights: &[f32], most: u8) -> (f32, f32, [u8; ELEMENTS]) {
 impl Packing for Q4_0 {
     const GROUP: usize = ELEMENTS;
 
-    fn unpack(bytes: &[u8], to: &mut Unpacked) {
+    fn scales(bytes: &[u8], to: &mut Unpacked) {
         to.scales[0] = half_at(bytes, 0);
-        nibbles(&bytes[2..], |i, level| to.integers[i] = level as i8 - 8);
+    }
+
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]) {
+        nibbles(&bytes[2..], |i, level| to[i] = level as i8 - 8);
     }
 
     fn pack(weights: &[f32], to: &mut [u8]) {
@@ -99,10 +102,13 @@ impl Packing for Q4_1 {
     const GROUP: usize = ELEMENTS;
     const HAS_MINIMUMS: bool = true;
 
-    fn unpack(bytes: &[u8], to: &mut Unpacked) {
+    fn scales(bytes: &[u8], to: &mut Unpacked) {
         // The file has what is added: the negative of what is subtracted.
         (to.scales[0], to.minimums[0]) = (half_at(bytes, 0), -half_at(bytes, 2));
-        nibbles(&bytes[4..], |i, level| to.integers[i] = level as i8);
+    }
+
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]) {
+        nibbles(&bytes[4..], |i, level| to[i] = level as i8);
     }
 
     fn pack(weights: &[f32], to: &mut [u8]) {
@@ -116,11 +122,14 @@ impl Packing for Q4_1 {
 impl Packing for Q5_0 {
     const GROUP: usize = ELEMENTS;
 
-    fn unpack(bytes: &[u8], to: &mut Unpacked) {
-        let fifth = fifth_bits(&bytes[2..6]);
+    fn scales(bytes: &[u8], to: &mut Unpacked) {
         to.scales[0] = half_at(bytes, 0);
+    }
+
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]) {
+        let fifth = fifth_bits(&bytes[2..6]);
         nibbles(&bytes[6..], |i, level| {
-            to.integers[i] = (level | ((fifth >> i & 1) as u8) << 4) as i8 - 16;
+            to[i] = (level | ((fifth >> i & 1) as u8) << 4) as i8 - 16;
         });
     }
 
@@ -136,11 +145,14 @@ impl Packing for Q5_1 {
     const GROUP: usize = ELEMENTS;
     const HAS_MINIMUMS: bool = true;
 
-    fn unpack(bytes: &[u8], to: &mut Unpacked) {
-        let fifth = fifth_bits(&bytes[4..8]);
+    fn scales(bytes: &[u8], to: &mut Unpacked) {
         (to.scales[0], to.minimums[0]) = (half_at(bytes, 0), -half_at(bytes, 2));
+    }
+
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]) {
+        let fifth = fifth_bits(&bytes[4..8]);
         nibbles(&bytes[8..], |i, level| {
-            to.integers[i] = (level | ((fifth >> i & 1) as u8) << 4) as i8;
+            to[i] = (level | ((fifth >> i & 1) as u8) << 4) as i8;
         });
     }
 
@@ -156,9 +168,12 @@ impl Packing for Q5_1 {
 impl Packing for Q8_0 {
     const GROUP: usize = ELEMENTS;
 
-    fn unpack(bytes: &[u8], to: &mut Unpacked) {
+    fn scales(bytes: &[u8], to: &mut Unpacked) {
         to.scales[0] = half_at(bytes, 0);
-        for (to, &byte) in to.integers.iter_mut().zip(&bytes[2..]) {
+    }
+
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]) {
+        for (to, &byte) in to.iter_mut().zip(&bytes[2..]) {
             *to = byte as i8;
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::group32::largest;
 use crate::search;
-use crate::unpacked::{Packing, Unpacked, half_at, inverse, put_half};
+use crate::unpacked::{MOST, Packing, Unpacked, half_at, inverse, put_half};
 
 pub(crate) struct Q2K;
 pub(crate) struct Q3K;
@@ -91,13 +91,16 @@ impl Packing for Q2K {
     const GROUP: usize = 16;
     const HAS_MINIMUMS: bool = true;
 
-    fn unpack(bytes: &[u8], to: &mut Unpacked) {
+    fn scales(bytes: &[u8], to: &mut Unpacked) {
         let (scale, minimum) = (half_at(bytes, 80), half_at(bytes, 82));
         for (group, &byte) in bytes[..16].iter().enumerate() {
             to.scales[group] = scale * f32::from(byte & 15);
             to.minimums[group] = minimum * f32::from(byte >> 4);
         }
-        pairs(&bytes[16..80], |i, level| to.integers[i] = level as i8);
+    }
+
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]) {
+        pairs(&bytes[16..80], |i, level| to[i] = level as i8);
     }
 
     fn pack(weights: &[f32], to: &mut [u8]) {
@@ -127,17 +130,21 @@ pub(crate) fn scales_of_q3k(bytes: &[u8; 12]) -> [u8; 16] {
 impl Packing for Q3K {
     const GROUP: usize = 16;
 
-    fn unpack(bytes: &[u8], to: &mut Unpacked) {
-        let (high, scales, scale) = (&bytes[..32], &bytes[96..108], half_at(bytes, 108));
+    fn scales(bytes: &[u8], to: &mut Unpacked) {
+        let (scales, scale) = (&bytes[96..108], half_at(bytes, 108));
         let mut packed = [0; 12];
         packed.copy_from_slice(scales);
         for (to, multiple) in to.scales.iter_mut().zip(scales_of_q3k(&packed)) {
             *to = scale * f32::from(multiple as i8);
         }
+    }
+
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]) {
+        let high = &bytes[..32];
         pairs(&bytes[32..96], |i, level| {
             // A bit that is not set stands for the four levels below zero.
             let is_set = high[i % 32] >> (i / 32) & 1;
-            to.integers[i] = level as i8 - if is_set == 1 { 0 } else { 4 };
+            to[i] = level as i8 - if is_set == 1 { 0 } else { 4 };
         });
     }
 
@@ -210,9 +217,12 @@ impl Packing for Q4K {
     const GROUP: usize = 32;
     const HAS_MINIMUMS: bool = true;
 
-    fn unpack(bytes: &[u8], to: &mut Unpacked) {
+    fn scales(bytes: &[u8], to: &mut Unpacked) {
         unpack_scales(bytes, to);
-        nibbles(&bytes[16..], |i, level| to.integers[i] = level as i8);
+    }
+
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]) {
+        nibbles(&bytes[16..], |i, level| to[i] = level as i8);
     }
 
     fn pack(weights: &[f32], to: &mut [u8]) {
@@ -226,11 +236,14 @@ impl Packing for Q5K {
     const GROUP: usize = 32;
     const HAS_MINIMUMS: bool = true;
 
-    fn unpack(bytes: &[u8], to: &mut Unpacked) {
+    fn scales(bytes: &[u8], to: &mut Unpacked) {
         unpack_scales(bytes, to);
+    }
+
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]) {
         let high = &bytes[16..48];
         nibbles(&bytes[48..], |i, level| {
-            to.integers[i] = (level | (high[i % 32] >> (i / 32) & 1) << 4) as i8;
+            to[i] = (level | (high[i % 32] >> (i / 32) & 1) << 4) as i8;
         });
     }
 
@@ -255,14 +268,17 @@ fn low_place(i: usize) -> (usize, usize) {
 impl Packing for Q6K {
     const GROUP: usize = 16;
 
-    fn unpack(bytes: &[u8], to: &mut Unpacked) {
+    fn scales(bytes: &[u8], to: &mut Unpacked) {
         let scale = half_at(bytes, 208);
         for (to, &factor) in to.scales.iter_mut().zip(&bytes[192..208]) {
             *to = scale * f32::from(factor as i8);
         }
+    }
+
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]) {
         pairs(&bytes[128..192], |i, high| {
             let (at, shift) = low_place(i);
-            to.integers[i] = (bytes[at] >> shift & 15 | high << 4) as i8 - 32;
+            to[i] = (bytes[at] >> shift & 15 | high << 4) as i8 - 32;
         });
     }
 

@@ -2,7 +2,7 @@
 
 use crate::group32::{largest, nibbles};
 use crate::search::nearest;
-use crate::unpacked::{Packing, Unpacked, half_at, inverse, put_half};
+use crate::unpacked::{MOST, Packing, Unpacked, half_at, inverse, put_half};
 
 /// The levels of `IQ4_NL`.
 pub(crate) const UNEQUAL: [i8; 16] =
@@ -57,9 +57,12 @@ fn put_levels(levels: &[u8; 32], to: &mut [u8]) {
 impl Packing for Iq4Nl {
     const GROUP: usize = 32;
 
-    fn unpack(bytes: &[u8], to: &mut Unpacked) {
+    fn scales(bytes: &[u8], to: &mut Unpacked) {
         to.scales[0] = half_at(bytes, 0);
-        nibbles(&bytes[2..], |i, level| to.integers[i] = UNEQUAL[usize::from(level)]);
+    }
+
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]) {
+        nibbles(&bytes[2..], |i, level| to[i] = UNEQUAL[usize::from(level)]);
     }
 
     fn pack(weights: &[f32], to: &mut [u8]) {
@@ -84,14 +87,17 @@ pub(crate) fn scales_of_iq4xs(bytes: &[u8; 6]) -> [u8; 8] {
 impl Packing for Iq4Xs {
     const GROUP: usize = 32;
 
-    fn unpack(bytes: &[u8], to: &mut Unpacked) {
+    fn scales(bytes: &[u8], to: &mut Unpacked) {
         let scale = half_at(bytes, 0);
-        let multiples =
-            scales_of_iq4xs(&[bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]);
-        for group in 0..8 {
-            to.scales[group] = scale * f32::from(multiples[group] as i8);
-            let (levels, start) = (&bytes[8 + 16 * group..24 + 16 * group], 32 * group);
-            nibbles(levels, |i, level| to.integers[start + i] = UNEQUAL[usize::from(level)]);
+        let packed = [bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]];
+        for (to, multiple) in to.scales.iter_mut().zip(scales_of_iq4xs(&packed)) {
+            *to = scale * f32::from(multiple as i8);
+        }
+    }
+
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]) {
+        for (group, levels) in bytes[8..].chunks_exact(16).enumerate() {
+            nibbles(levels, |i, level| to[32 * group + i] = UNEQUAL[usize::from(level)]);
         }
     }
 
@@ -127,9 +133,12 @@ pub(crate) fn half_of_power(exponent: u8) -> f32 {
 impl Packing for Mxfp4 {
     const GROUP: usize = 32;
 
-    fn unpack(bytes: &[u8], to: &mut Unpacked) {
+    fn scales(bytes: &[u8], to: &mut Unpacked) {
         to.scales[0] = half_of_power(bytes[0]);
-        nibbles(&bytes[1..], |i, level| to.integers[i] = E2M1[usize::from(level)]);
+    }
+
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]) {
+        nibbles(&bytes[1..], |i, level| to[i] = E2M1[usize::from(level)]);
     }
 
     fn pack(weights: &[f32], to: &mut [u8]) {

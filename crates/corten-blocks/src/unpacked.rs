@@ -50,8 +50,17 @@ pub(crate) trait Packing {
     /// Whether groups have minimums.
     const HAS_MINIMUMS: bool = false;
 
-    /// Takes a block apart. The slice has the bytes of one block.
-    fn unpack(bytes: &[u8], to: &mut Unpacked);
+    /// Takes the scales and minimums out of a block. The slice has the bytes of one block.
+    fn scales(bytes: &[u8], to: &mut Unpacked);
+
+    /// Takes the integers out of a block.
+    fn integers(bytes: &[u8], to: &mut [i8; MOST]);
+
+    /// Takes a block apart.
+    fn unpack(bytes: &[u8], to: &mut Unpacked) {
+        Self::scales(bytes, to);
+        Self::integers(bytes, &mut to.integers);
+    }
 
     /// Makes the block nearest to some weights: as many as the block has, and as many bytes.
     fn pack(weights: &[f32], to: &mut [u8]);

@@ -3,6 +3,7 @@
 use super::vector::{Dot, Sums};
 use super::{Kernel, Operand};
 use crate::table::{E2M1, UNEQUAL, half_of_power};
+use std::arch::x86_64::__m256i;
 
 pub(super) struct Q4_0;
 pub(super) struct Q4_1;
@@ -12,101 +13,88 @@ pub(super) struct Q8_0;
 pub(super) struct Iq4Nl;
 pub(super) struct Mxfp4;
 
-/// Splits a block into its first bytes and 16 bytes of nibbles.
+/// So many bytes of a block from one on; blocks have as many as their format says.
 #[inline(always)]
-fn split<const HEAD: usize>(bytes: &[u8]) -> Option<(&[u8; HEAD], &[u8; 16])> {
-    let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
-    Some((head, rest.first_chunk::<16>()?))
-}
-
-impl Kernel for Q4_0 {
-    const NBYTES: usize = 18;
-    const GROUPS: usize = 1;
-
-    #[inline(always)]
-    fn block<const DOT: u8>(v: Dot<DOT>, bytes: &[u8], x: Operand<'_>, sums: &mut Sums) {
-        let Some((head, nibbles)) = split::<2>(bytes) else { return };
-        let products = v.dot_above::<3>(v.nibbles(nibbles), &x.integers[0], &x.sums[0]);
-        v.add(sums, 0, products, v.splat(v.half(*head) * x.scales[0]));
+pub(super) fn part<const N: usize>(bytes: &[u8], start: usize) -> &[u8; N] {
+    match bytes[start..].first_chunk() {
+        Some(found) => found,
+        None => &[0; N],
     }
 }
 
-impl Kernel for Q4_1 {
-    const NBYTES: usize = 20;
-    const GROUPS: usize = 1;
-
-    #[inline(always)]
-    fn block<const DOT: u8>(v: Dot<DOT>, bytes: &[u8], x: Operand<'_>, sums: &mut Sums) {
-        let Some((&[a, b, c, d], nibbles)) = split::<4>(bytes) else { return };
-        let products = v.dot(v.nibbles(nibbles), &x.integers[0]);
-        v.add(sums, 0, products, v.splat(v.half([a, b]) * x.scales[0]));
-        v.add_minimum(sums, -v.half([c, d]), x.totals[0]);
-    }
+/// The fifth bits of 32 levels in four bytes, as 16 where they are set.
+#[inline(always)]
+fn fifth<const DOT: u8>(v: Dot<DOT>, bytes: &[u8], start: usize) -> __m256i {
+    v.of_bits(u32::from_le_bytes(*part(bytes, start)), 16)
 }
 
-impl Kernel for Q5_0 {
-    const NBYTES: usize = 22;
-    const GROUPS: usize = 1;
-
-    #[inline(always)]
-    fn block<const DOT: u8>(v: Dot<DOT>, bytes: &[u8], x: Operand<'_>, sums: &mut Sums) {
-        let Some((&[a, b, c, d, e, f], nibbles)) = split::<6>(bytes) else { return };
-        let fifth = v.of_bits(u32::from_le_bytes([c, d, e, f]), 16);
-        let levels = v.or(v.nibbles(nibbles), fifth);
-        let products = v.dot_above::<4>(levels, &x.integers[0], &x.sums[0]);
-        v.add(sums, 0, products, v.splat(v.half([a, b]) * x.scales[0]));
-    }
+/// Adds the products of a block without minimum.
+#[inline(always)]
+fn symmetric<K: Kernel, const DOT: u8>(
+    v: Dot<DOT>,
+    bytes: &[u8],
+    x: Operand<'_>,
+    scale: f32,
+    sums: &mut Sums,
+) {
+    let products = v.dot_above(K::ZERO, K::levels(v, bytes, 0), &x.integers[0], &x.sums[0]);
+    v.add(sums, 0, products, v.splat(scale * x.scales[0]));
 }
 
-impl Kernel for Q5_1 {
-    const NBYTES: usize = 24;
-    const GROUPS: usize = 1;
-
-    #[inline(always)]
-    fn block<const DOT: u8>(v: Dot<DOT>, bytes: &[u8], x: Operand<'_>, sums: &mut Sums) {
-        let Some((&[a, b, c, d, e, f, g, h], nibbles)) = split::<8>(bytes) else { return };
-        let fifth = v.of_bits(u32::from_le_bytes([e, f, g, h]), 16);
-        let products = v.dot(v.or(v.nibbles(nibbles), fifth), &x.integers[0]);
-        v.add(sums, 0, products, v.splat(v.half([a, b]) * x.scales[0]));
-        v.add_minimum(sums, -v.half([c, d]), x.totals[0]);
-    }
+/// Adds the products of a block whose first four bytes are a scale and what is added to each element.
+#[inline(always)]
+fn affine<K: Kernel, const DOT: u8>(v: Dot<DOT>, bytes: &[u8], x: Operand<'_>, sums: &mut Sums) {
+    symmetric::<K, DOT>(v, bytes, x, v.half(*part(bytes, 0)), sums);
+    v.add_minimum(sums, -v.half(*part(bytes, 2)), x.totals[0]);
 }
 
-impl Kernel for Q8_0 {
-    const NBYTES: usize = 34;
-    const GROUPS: usize = 1;
+/// Declares the kernel of a format: its bytes, zero point, levels and sums.
+macro_rules! kernel {
+    ($format:ident, $nbytes:literal, $zero:literal, |$v:ident, $bytes:ident| $levels:expr, $($sum:tt)*) => {
+        impl Kernel for $format {
+            const NBYTES: usize = $nbytes;
+            const GROUPS: usize = 1;
+            const ZERO: u8 = $zero;
 
-    #[inline(always)]
-    fn block<const DOT: u8>(v: Dot<DOT>, bytes: &[u8], x: Operand<'_>, sums: &mut Sums) {
-        let Some((head, rest)) = bytes.split_first_chunk::<2>() else { return };
-        let Some(weights) = rest.first_chunk::<32>() else { return };
-        let products = v.dot_signed(v.load(weights), &x.integers[0], &x.sums[0]);
-        v.add(sums, 0, products, v.splat(v.half(*head) * x.scales[0]));
-    }
+            #[inline(always)]
+            fn levels<const DOT: u8>($v: Dot<DOT>, $bytes: &[u8], _: usize) -> __m256i {
+                $levels
+            }
+
+            #[inline(always)]
+            fn block<const DOT: u8>($v: Dot<DOT>, $bytes: &[u8], x: Operand<'_>, sums: &mut Sums) {
+                kernel!(@sum $v, $bytes, x, sums, $($sum)*);
+            }
+        }
+    };
+    (@sum $v:ident, $bytes:ident, $x:ident, $sums:ident, affine) => {
+        affine::<Self, DOT>($v, $bytes, $x, $sums)
+    };
+    (@sum $v:ident, $bytes:ident, $x:ident, $sums:ident, scale $scale:expr) => {
+        symmetric::<Self, DOT>($v, $bytes, $x, $scale, $sums)
+    };
 }
 
-impl Kernel for Iq4Nl {
-    const NBYTES: usize = 18;
-    const GROUPS: usize = 1;
-
-    #[inline(always)]
-    fn block<const DOT: u8>(v: Dot<DOT>, bytes: &[u8], x: Operand<'_>, sums: &mut Sums) {
-        let Some((head, nibbles)) = split::<2>(bytes) else { return };
-        let weights = v.look_up(&UNEQUAL, v.nibbles(nibbles));
-        let products = v.dot_signed(weights, &x.integers[0], &x.sums[0]);
-        v.add(sums, 0, products, v.splat(v.half(*head) * x.scales[0]));
-    }
-}
-
-impl Kernel for Mxfp4 {
-    const NBYTES: usize = 17;
-    const GROUPS: usize = 1;
-
-    #[inline(always)]
-    fn block<const DOT: u8>(v: Dot<DOT>, bytes: &[u8], x: Operand<'_>, sums: &mut Sums) {
-        let Some((&[exponent], nibbles)) = split::<1>(bytes) else { return };
-        let weights = v.look_up(&E2M1, v.nibbles(nibbles));
-        let products = v.dot_signed(weights, &x.integers[0], &x.sums[0]);
-        v.add(sums, 0, products, v.splat(half_of_power(exponent) * x.scales[0]));
-    }
-}
+kernel!(Q4_0, 18, 8, |v, bytes| v.nibbles(part(bytes, 2)), scale v.half(*part(bytes, 0)));
+kernel!(Q4_1, 20, 0, |v, bytes| v.nibbles(part(bytes, 4)), affine);
+kernel!(
+    Q5_0, 22, 16,
+    |v, bytes| v.or(v.nibbles(part(bytes, 6)), fifth(v, bytes, 2)),
+    scale v.half(*part(bytes, 0))
+);
+kernel!(Q5_1, 24, 0, |v, bytes| v.or(v.nibbles(part(bytes, 8)), fifth(v, bytes, 4)), affine);
+kernel!(
+    Q8_0, 34, 128,
+    |v, bytes| v.flip_signs(v.load(part(bytes, 2))),
+    scale v.half(*part(bytes, 0))
+);
+kernel!(
+    Iq4Nl, 18, 128,
+    |v, bytes| v.flip_signs(v.look_up(&UNEQUAL, v.nibbles(part(bytes, 2)))),
+    scale v.half(*part(bytes, 0))
+);
+kernel!(
+    Mxfp4, 17, 128,
+    |v, bytes| v.flip_signs(v.look_up(&E2M1, v.nibbles(part(bytes, 1)))),
+    scale half_of_power(bytes[0])
+);

@@ -7,6 +7,7 @@ mod vector;
 use super::Gemv;
 use crate::{Activations, Format};
 use std::arch::is_x86_feature_detected;
+use std::arch::x86_64::__m256i;
 use std::sync::OnceLock;
 use vector::{AVX_VNNI, AVX512_VNNI, Dot, MADDUBS, Sums};
 
@@ -57,6 +58,11 @@ trait Kernel {
     const NBYTES: usize;
     /// Groups of 32 activations of a block.
     const GROUPS: usize;
+    /// The level that stands for zero.
+    const ZERO: u8;
+
+    /// The levels of a group, above zero.
+    fn levels<const DOT: u8>(v: Dot<DOT>, bytes: &[u8], group: usize) -> __m256i;
 
     /// Adds the products of a block to sums.
     fn block<const DOT: u8>(v: Dot<DOT>, bytes: &[u8], x: Operand<'_>, sums: &mut Sums);

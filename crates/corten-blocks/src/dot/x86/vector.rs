@@ -215,40 +215,50 @@ impl<const DOT: u8> Dot<DOT> {
         }
     }
 
-    /// [`dot`](Self::dot) of levels less a zero point of `1 << SHIFT`; `sums` are those of the activations.
+    /// [`dot`](Self::dot) of levels less a zero point: 0, a power of two up to 32 of levels below 64, or 128.
     #[inline(always)]
-    pub(super) fn dot_above<const SHIFT: i32>(
+    pub(super) fn dot_above(
         self,
+        zero: u8,
         levels: __m256i,
         activations: &[i8; 32],
         sums: &[i32; 8],
     ) -> __m256i {
+        if zero == 128 && DOT == MADDUBS {
+            return self.dot_signed(self.flip_signs(levels), activations);
+        }
         let products = self.dot(levels, activations);
         // SAFETY: see Note [Proof of instructions]; the sums are there.
         unsafe {
             let sums = _mm256_loadu_si256(sums.as_ptr().cast());
-            _mm256_sub_epi32(products, _mm256_slli_epi32::<SHIFT>(sums))
+            let times_zero = match zero {
+                0 => return products,
+                4 => _mm256_slli_epi32::<2>(sums),
+                8 => _mm256_slli_epi32::<3>(sums),
+                16 => _mm256_slli_epi32::<4>(sums),
+                32 => _mm256_slli_epi32::<5>(sums),
+                _ => _mm256_slli_epi32::<7>(sums),
+            };
+            _mm256_sub_epi32(products, times_zero)
         }
+    }
+
+    /// Signed bytes above 128, or back.
+    #[inline(always)]
+    pub(super) fn flip_signs(self, bytes: __m256i) -> __m256i {
+        // SAFETY: see Note [Proof of instructions].
+        unsafe { _mm256_xor_si256(bytes, _mm256_set1_epi8(-128)) }
     }
 
     /// Sums of four products each of signed bytes with activations.
     #[inline(always)]
-    pub(super) fn dot_signed(
-        self,
-        weights: __m256i,
-        activations: &[i8; 32],
-        sums: &[i32; 8],
-    ) -> __m256i {
-        // SAFETY: see Note [Proof of instructions]; the sums are there. Two products of at most 128 and 127 fit 16 bits.
+    fn dot_signed(self, weights: __m256i, activations: &[i8; 32]) -> __m256i {
+        let activations = self.load_signed(activations);
+        // SAFETY: see Note [Proof of instructions]. Two products of at most 128 and 127 fit 16 bits.
         unsafe {
-            if DOT == MADDUBS {
-                let activations = self.load_signed(activations);
-                let signed = _mm256_sign_epi8(activations, weights);
-                let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(weights), signed);
-                return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-            }
-            let levels = _mm256_xor_si256(weights, _mm256_set1_epi8(-128));
-            self.dot_above::<7>(levels, activations, sums)
+            let signed = _mm256_sign_epi8(activations, weights);
+            let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(weights), signed);
+            _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
         }
     }
 
