@@ -19,6 +19,8 @@ pub struct Activations {
     pub(crate) scales: Vec<f32>,
     /// Sums of four integers each: what a zero point of the weights is multiplied with.
     pub(crate) sums: Vec<i32>,
+    /// Sums of 16 integers each.
+    pub(crate) half_sums: Vec<i32>,
     /// The sums of 16 elements each.
     pub(crate) halves: Vec<f32>,
     /// The sums of the groups.
@@ -38,6 +40,7 @@ impl Activations {
         self.integers.clear();
         self.scales.clear();
         self.sums.clear();
+        self.half_sums.clear();
         self.halves.clear();
         self.totals.clear();
         for group in row.chunks(GROUP) {
@@ -55,6 +58,13 @@ impl Activations {
         self.integers.is_empty()
     }
 
+    /// Four integers from one on, in a word.
+    #[inline(always)]
+    pub(crate) fn four(&self, start: usize) -> i32 {
+        let four = self.integers[start..].first_chunk::<4>();
+        four.map_or(0, |four| i32::from_le_bytes(four.map(|integer| integer as u8)))
+    }
+
     fn push(&mut self, group: &[f32]) {
         let most = group.iter().fold(0.0f32, |most, element| most.max(element.abs()));
         let scale = most / 127.0;
@@ -65,6 +75,7 @@ impl Activations {
         }
         let sum = |part: &[i8]| part.iter().map(|&integer| i32::from(integer)).sum::<i32>();
         self.sums.extend(integers.chunks_exact(4).map(sum));
+        self.half_sums.extend(integers.chunks_exact(16).map(sum));
         self.halves.extend(integers.chunks_exact(16).map(|half| scale * sum(half) as f32));
         self.totals.push(scale * sum(&integers) as f32);
         self.scales.push(scale);

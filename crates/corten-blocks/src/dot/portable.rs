@@ -1,10 +1,27 @@
 //! Products on every processor.
 
+use super::Kernels;
 use crate::activations::GROUP;
 use crate::{Activations, Format, Unpacked};
 
+pub(super) const KERNELS: Kernels = Kernels { name: "portable", gemv, gemm };
+
+/// See [`Gemm`](super::Gemm).
+fn gemm(
+    format: Format,
+    rows: &[u8],
+    columns: usize,
+    x: &[Activations],
+    out: &mut [f32],
+    stride: usize,
+) {
+    for (x, out) in x.iter().zip(out.chunks_mut(stride)) {
+        gemv(format, rows, x, &mut out[..columns]);
+    }
+}
+
 /// See [`Gemv`](super::Gemv).
-pub(super) fn gemv(format: Format, rows: &[u8], x: &Activations, out: &mut [f32]) {
+fn gemv(format: Format, rows: &[u8], x: &Activations, out: &mut [f32]) {
     let each = rows.len() / out.len().max(1);
     let mut block = Unpacked::new();
     for (row, out) in rows.chunks_exact(each.max(1)).zip(out) {

@@ -1,6 +1,6 @@
 //! The kernels beside products of dequantised weights.
 
-use super::{Gemv, portable};
+use super::{Kernels, portable};
 use crate::{Activations, Format};
 
 /// Numbers between -1 and 1 of a fixed sequence.
@@ -31,8 +31,8 @@ fn expected(format: Format, bytes: &[u8], x: &Activations, rows: usize) -> Vec<f
     weights.chunks_exact(x.len()).map(row).collect()
 }
 
-fn kernels() -> Vec<(&'static str, Gemv)> {
-    let mut found: Vec<(&'static str, Gemv)> = vec![("portable", portable::gemv)];
+fn kernels() -> Vec<Kernels> {
+    let mut found = vec![portable::KERNELS];
     #[cfg(target_arch = "x86_64")]
     found.extend(super::x86::all());
     found
@@ -45,7 +45,7 @@ fn every_kernel_and_format() {
             let bytes = matrix(format, rows, columns);
             let x = Activations::of(&numbers(columns, 11));
             let expected = expected(format, &bytes, &x, rows);
-            for (name, gemv) in kernels() {
+            for Kernels { name, gemv, .. } in kernels() {
                 let mut out = vec![0.0; rows];
                 gemv(format, &bytes, &x, &mut out);
                 for (found, expected) in out.iter().zip(&expected) {
@@ -83,7 +83,7 @@ fn extreme_integers() {
             for sign in [1.0, -1.0] {
                 let x = Activations::of(&vec![sign; 512]);
                 let expected = expected(format, &bytes, &x, 1)[0];
-                for (name, gemv) in kernels() {
+                for Kernels { name, gemv, .. } in kernels() {
                     let mut out = [0.0];
                     gemv(format, &bytes, &x, &mut out);
                     let error = (f64::from(out[0]) - expected).abs();
@@ -100,6 +100,31 @@ fn extreme_integers() {
 }
 
 #[test]
+fn several_rows_of_activations() {
+    for &format in Format::ALL {
+        for (rows, columns, count) in [(1, 256, 1), (37, 512, 7), (16, 2048, 6), (5, 256, 13)] {
+            let bytes = matrix(format, rows, columns);
+            let x: Vec<Activations> =
+                (0..count).map(|i| Activations::of(&numbers(columns, i + 3))).collect();
+            let stride = rows + 2;
+            for Kernels { name, gemm, .. } in kernels() {
+                let mut out = vec![7.0; x.len() * stride];
+                gemm(format, &bytes, rows, &x, &mut out, stride);
+                for (x, out) in x.iter().zip(out.chunks(stride)) {
+                    let expected = expected(format, &bytes, x, rows);
+                    for (found, expected) in out.iter().zip(&expected) {
+                        let error = (f64::from(*found) - expected).abs();
+                        let bound = 2e-5 * (columns as f64).sqrt();
+                        assert!(error < bound, "{name} {}: {found} for {expected}", format.name());
+                    }
+                    assert_eq!(out[rows..], [7.0; 2]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn lengths() {
     let x = Activations::of(&[1.0; 40]);
     assert_eq!(x.len(), 64);
@@ -107,4 +132,12 @@ fn lengths() {
     assert!(Format::Q8_0.gemv(&[0; 68], &x, &mut [0.0; 2]).is_err());
     assert!(Format::Q4K.gemv(&[0; 144], &x, &mut [0.0]).is_err());
     assert!(Format::Q4K.gemv(&[], &Activations::default(), &mut [0.0]).is_ok());
+    let two = [x.clone(), x.clone()];
+    assert!(Format::Q8_0.gemm(&[0; 136], 2, &two, &mut [0.0; 4], 2).is_ok());
+    assert!(Format::Q8_0.gemm(&[0; 136], 2, &two, &mut [0.0; 3], 2).is_err());
+    assert!(Format::Q8_0.gemm(&[0; 136], 3, &two, &mut [0.0; 6], 3).is_err());
+    assert!(
+        Format::Q8_0.gemm(&[0; 136], 2, &[x, Activations::default()], &mut [0.0; 4], 2).is_err()
+    );
+    assert!(Format::Q8_0.gemm(&[0; 1], 2, &[], &mut [], 2).is_ok());
 }

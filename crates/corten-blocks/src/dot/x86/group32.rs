@@ -50,8 +50,9 @@ fn affine<K: Kernel, const DOT: u8>(v: Dot<DOT>, bytes: &[u8], x: Operand<'_>, s
 
 /// Declares the kernel of a format: its bytes, zero point, levels and sums.
 macro_rules! kernel {
-    ($format:ident, $nbytes:literal, $zero:literal, |$v:ident, $bytes:ident| $levels:expr, $($sum:tt)*) => {
+    ($format:ident, $packing:ty, $nbytes:literal, $zero:literal, |$v:ident, $bytes:ident| $levels:expr, $($sum:tt)*) => {
         impl Kernel for $format {
+            type Packing = $packing;
             const NBYTES: usize = $nbytes;
             const GROUPS: usize = 1;
             const ZERO: u8 = $zero;
@@ -75,26 +76,33 @@ macro_rules! kernel {
     };
 }
 
-kernel!(Q4_0, 18, 8, |v, bytes| v.nibbles(part(bytes, 2)), scale v.half(*part(bytes, 0)));
-kernel!(Q4_1, 20, 0, |v, bytes| v.nibbles(part(bytes, 4)), affine);
+kernel!(Q4_0, crate::group32::Q4_0, 18, 8, |v, bytes| v.nibbles(part(bytes, 2)), scale v.half(*part(bytes, 0)));
+kernel!(Q4_1, crate::group32::Q4_1, 20, 0, |v, bytes| v.nibbles(part(bytes, 4)), affine);
 kernel!(
-    Q5_0, 22, 16,
+    Q5_0, crate::group32::Q5_0, 22, 16,
     |v, bytes| v.or(v.nibbles(part(bytes, 6)), fifth(v, bytes, 2)),
     scale v.half(*part(bytes, 0))
 );
-kernel!(Q5_1, 24, 0, |v, bytes| v.or(v.nibbles(part(bytes, 8)), fifth(v, bytes, 4)), affine);
 kernel!(
-    Q8_0, 34, 128,
+    Q5_1,
+    crate::group32::Q5_1,
+    24,
+    0,
+    |v, bytes| v.or(v.nibbles(part(bytes, 8)), fifth(v, bytes, 4)),
+    affine
+);
+kernel!(
+    Q8_0, crate::group32::Q8_0, 34, 128,
     |v, bytes| v.flip_signs(v.load(part(bytes, 2))),
     scale v.half(*part(bytes, 0))
 );
 kernel!(
-    Iq4Nl, 18, 128,
+    Iq4Nl, crate::table::Iq4Nl, 18, 128,
     |v, bytes| v.flip_signs(v.look_up(&UNEQUAL, v.nibbles(part(bytes, 2)))),
     scale v.half(*part(bytes, 0))
 );
 kernel!(
-    Mxfp4, 17, 128,
+    Mxfp4, crate::table::Mxfp4, 17, 128,
     |v, bytes| v.flip_signs(v.look_up(&E2M1, v.nibbles(part(bytes, 1)))),
     scale half_of_power(bytes[0])
 );

@@ -104,6 +104,7 @@ fn pairs<const DOT: u8>(v: Dot<DOT>, bytes: &[u8; 32], group: usize) -> __m256i 
 }
 
 impl Kernel for Q4K {
+    type Packing = crate::k_quants::Q4K;
     const NBYTES: usize = 144;
     const GROUPS: usize = 8;
     const ZERO: u8 = 0;
@@ -120,6 +121,7 @@ impl Kernel for Q4K {
 }
 
 impl Kernel for Q5K {
+    type Packing = crate::k_quants::Q5K;
     const NBYTES: usize = 176;
     const GROUPS: usize = 8;
     const ZERO: u8 = 0;
@@ -137,6 +139,7 @@ impl Kernel for Q5K {
 }
 
 impl Kernel for Q2K {
+    type Packing = crate::k_quants::Q2K;
     const NBYTES: usize = 84;
     const GROUPS: usize = 8;
     const ZERO: u8 = 0;
@@ -161,6 +164,7 @@ impl Kernel for Q2K {
 }
 
 impl Kernel for Q3K {
+    type Packing = crate::k_quants::Q3K;
     const NBYTES: usize = 110;
     const GROUPS: usize = 8;
     const ZERO: u8 = 4;
@@ -182,6 +186,7 @@ impl Kernel for Q3K {
 }
 
 impl Kernel for Q6K {
+    type Packing = crate::k_quants::Q6K;
     const NBYTES: usize = 210;
     const GROUPS: usize = 8;
     const ZERO: u8 = 32;
@@ -209,6 +214,7 @@ impl Kernel for Q6K {
 }
 
 impl Kernel for Iq4Xs {
+    type Packing = crate::table::Iq4Xs;
     const NBYTES: usize = 136;
     const GROUPS: usize = 8;
     const ZERO: u8 = 128;

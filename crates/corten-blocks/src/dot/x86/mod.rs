@@ -1,15 +1,19 @@
 //! Kernels for AVX2, AVX-VNNI and AVX-512 VNNI, all over vectors of 32 bytes.
 
+mod gemm;
 mod group32;
 mod k_quants;
+mod panel;
 mod vector;
+mod wide;
 
-use super::Gemv;
-use crate::{Activations, Format};
+use super::Kernels;
+use crate::Activations;
+use crate::unpacked::Packing;
 use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::__m256i;
 use std::sync::OnceLock;
-use vector::{AVX_VNNI, AVX512_VNNI, Dot, MADDUBS, Sums};
+use vector::{Dot, Sums};
 
 /// The activations that belong to one block.
 #[derive(Clone, Copy)]
@@ -54,6 +58,8 @@ impl<'a> Operand<'a> {
 
 /// The product of a block of a format with its activations.
 trait Kernel {
+    /// How its blocks lie in memory.
+    type Packing: Packing;
     /// Bytes of a block.
     const NBYTES: usize;
     /// Groups of 32 activations of a block.
@@ -97,77 +103,99 @@ fn rows<K: Kernel, const DOT: u8>(v: Dot<DOT>, rows: &[u8], x: &Activations, out
     }
 }
 
-#[inline(always)]
-fn of_format<const DOT: u8>(
-    v: Dot<DOT>,
-    format: Format,
-    bytes: &[u8],
-    x: &Activations,
-    out: &mut [f32],
-) {
-    match format {
-        Format::Q4_0 => rows::<group32::Q4_0, DOT>(v, bytes, x, out),
-        Format::Q4_1 => rows::<group32::Q4_1, DOT>(v, bytes, x, out),
-        Format::Q5_0 => rows::<group32::Q5_0, DOT>(v, bytes, x, out),
-        Format::Q5_1 => rows::<group32::Q5_1, DOT>(v, bytes, x, out),
-        Format::Q8_0 => rows::<group32::Q8_0, DOT>(v, bytes, x, out),
-        Format::IQ4NL => rows::<group32::Iq4Nl, DOT>(v, bytes, x, out),
-        Format::MXFP4 => rows::<group32::Mxfp4, DOT>(v, bytes, x, out),
-        Format::Q2K => rows::<k_quants::Q2K, DOT>(v, bytes, x, out),
-        Format::Q3K => rows::<k_quants::Q3K, DOT>(v, bytes, x, out),
-        Format::Q4K => rows::<k_quants::Q4K, DOT>(v, bytes, x, out),
-        Format::Q5K => rows::<k_quants::Q5K, DOT>(v, bytes, x, out),
-        Format::Q6K => rows::<k_quants::Q6K, DOT>(v, bytes, x, out),
-        Format::IQ4XS => rows::<k_quants::Iq4Xs, DOT>(v, bytes, x, out),
-    }
-}
-
-/// Declares the kernels of an instruction set.
-macro_rules! instruction_set {
-    ($outer:ident, $inner:ident, $dot:ident, $features:literal) => {
-        fn $outer(format: Format, rows: &[u8], x: &Activations, out: &mut [f32]) {
-            // SAFETY: `all` and `find` hand out the function only where the processor has the features.
-            unsafe { $inner(format, rows, x, out) }
-        }
-
-        #[target_feature(enable = $features)]
-        fn $inner(format: Format, rows: &[u8], x: &Activations, out: &mut [f32]) {
-            // SAFETY: the features are those of this function.
-            of_format(unsafe { Dot::<$dot>::new() }, format, rows, x, out);
+/// Calls a function generic over the kernel of a format.
+macro_rules! for_format {
+    ($format:expr, $function:ident::<_, $dot:ident>($($argument:expr),*)) => {
+        match $format {
+            Format::Q4_0 => $function::<group32::Q4_0, $dot>($($argument),*),
+            Format::Q4_1 => $function::<group32::Q4_1, $dot>($($argument),*),
+            Format::Q5_0 => $function::<group32::Q5_0, $dot>($($argument),*),
+            Format::Q5_1 => $function::<group32::Q5_1, $dot>($($argument),*),
+            Format::Q8_0 => $function::<group32::Q8_0, $dot>($($argument),*),
+            Format::IQ4NL => $function::<group32::Iq4Nl, $dot>($($argument),*),
+            Format::MXFP4 => $function::<group32::Mxfp4, $dot>($($argument),*),
+            Format::Q2K => $function::<k_quants::Q2K, $dot>($($argument),*),
+            Format::Q3K => $function::<k_quants::Q3K, $dot>($($argument),*),
+            Format::Q4K => $function::<k_quants::Q4K, $dot>($($argument),*),
+            Format::Q5K => $function::<k_quants::Q5K, $dot>($($argument),*),
+            Format::Q6K => $function::<k_quants::Q6K, $dot>($($argument),*),
+            Format::IQ4XS => $function::<k_quants::Iq4Xs, $dot>($($argument),*),
         }
     };
 }
 
-instruction_set!(avx2, avx2_inner, MADDUBS, "avx2,fma,f16c");
-instruction_set!(avx_vnni, avx_vnni_inner, AVX_VNNI, "avx2,fma,f16c,avxvnni");
-instruction_set!(
-    avx512_vnni,
-    avx512_vnni_inner,
-    AVX512_VNNI,
-    "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni"
-);
+/// Declares the kernels of an instruction set: a module of its name.
+macro_rules! instruction_set {
+    ($name:ident, $dot:ident, $features:literal) => {
+        mod $name {
+            use super::gemm::{Product, multiply};
+            use super::vector::$dot;
+            use super::{Dot, group32, k_quants, rows};
+            use crate::dot::Kernels;
+            use crate::{Activations, Format};
+
+            pub(super) const KERNELS: Kernels = Kernels { name: stringify!($name), gemv, gemm };
+
+            fn gemv(format: Format, bytes: &[u8], x: &Activations, out: &mut [f32]) {
+                // SAFETY: `all` hands out the kernels only where the processor has the features.
+                unsafe { gemv_inner(format, bytes, x, out) }
+            }
+
+            #[target_feature(enable = $features)]
+            fn gemv_inner(format: Format, bytes: &[u8], x: &Activations, out: &mut [f32]) {
+                // SAFETY: the features are those of this function.
+                let v = unsafe { Dot::<$dot>::new() };
+                for_format!(format, rows::<_, $dot>(v, bytes, x, out));
+            }
+
+            fn gemm(
+                format: Format,
+                bytes: &[u8],
+                columns: usize,
+                x: &[Activations],
+                out: &mut [f32],
+                stride: usize,
+            ) {
+                let product = Product { bytes, columns, x, stride };
+                // SAFETY: `all` hands out the kernels only where the processor has the features.
+                unsafe { gemm_inner(format, product, out) }
+            }
+
+            #[target_feature(enable = $features)]
+            fn gemm_inner(format: Format, product: Product<'_>, out: &mut [f32]) {
+                // SAFETY: the features are those of this function.
+                let v = unsafe { Dot::<$dot>::new() };
+                for_format!(format, multiply::<_, $dot>(v, product, out));
+            }
+        }
+    };
+}
+
+instruction_set!(avx2, MADDUBS, "avx2,fma,f16c");
+instruction_set!(avx_vnni, AVX_VNNI, "avx2,fma,f16c,avxvnni");
+instruction_set!(avx512_vnni, AVX512_VNNI, "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni");
 
 /// The kernels that this processor can run, the fastest last.
-pub(super) fn all() -> Vec<(&'static str, Gemv)> {
-    let mut found: Vec<(&'static str, Gemv)> = Vec::new();
+pub(super) fn all() -> Vec<Kernels> {
+    let mut found = Vec::new();
     let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
     if !has || !is_x86_feature_detected!("f16c") {
         return found;
     }
-    found.push(("avx2", avx2));
+    found.push(avx2::KERNELS);
     if is_x86_feature_detected!("avxvnni") {
-        found.push(("avx_vnni", avx_vnni));
+        found.push(avx_vnni::KERNELS);
     }
     let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
     let has = has && is_x86_feature_detected!("avx512vl");
     if has && is_x86_feature_detected!("avx512vnni") {
-        found.push(("avx512_vnni", avx512_vnni));
+        found.push(avx512_vnni::KERNELS);
     }
     found
 }
 
 /// The fastest of them.
-pub(super) fn find() -> Option<Gemv> {
-    static FOUND: OnceLock<Option<Gemv>> = OnceLock::new();
-    *FOUND.get_or_init(|| all().last().map(|(_, gemv)| *gemv))
+pub(super) fn find() -> Option<Kernels> {
+    static FOUND: OnceLock<Option<Kernels>> = OnceLock::new();
+    *FOUND.get_or_init(|| all().last().copied())
 }

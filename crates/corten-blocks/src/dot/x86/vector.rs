@@ -243,6 +243,15 @@ impl<const DOT: u8> Dot<DOT> {
         }
     }
 
+    /// The bytes, four to a word.
+    #[inline(always)]
+    pub(super) fn fours(self, bytes: __m256i) -> [u32; 8] {
+        let mut words = [0; 8];
+        // SAFETY: see Note [Proof of instructions]; the words have as many bytes.
+        unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), bytes) };
+        words
+    }
+
     /// Signed bytes above 128, or back.
     #[inline(always)]
     pub(super) fn flip_signs(self, bytes: __m256i) -> __m256i {
