@@ -22,8 +22,8 @@ use crate::atomic::{self, io_error};
 use crate::value::Value;
 use corten_blocks::Format;
 use corten_core::mapped::Sharing;
-use corten_core::{Access, AccessSet, DType, LentMemory, Result, Storage, bail, ensure, err};
-use corten_ops::{Tensor, op};
+use corten_core::{DType, LentMemory, Result, Storage, bail, ensure, err};
+use corten_ops::{Tensor, blocks, op};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
@@ -195,6 +195,20 @@ impl Opened {
         Tensor::from_storage(storage, dtype.unwrap_or(DType::UInt8), &shape, &strides, 0)
     }
 
+    /// A tensor of weights over the mapped data: a quantised one as a block-quantised tensor
+    /// ([`corten_ops::blocks`]), one of a plain type as [`tensor`](Self::tensor) gives it.
+    ///
+    /// # Errors
+    /// `Index` for an unknown name, `NotImplemented` for formats that [`Format`] does not have.
+    pub fn weights(&self, name: &str) -> Result<Tensor> {
+        let info = self.info(name)?;
+        let bytes = self.tensor(name)?;
+        if info.element_type.dtype.is_some() {
+            return Ok(bytes);
+        }
+        blocks::from_bytes(format_of(info)?, &bytes, &info.shape)
+    }
+
     /// A tensor of weights: a quantised one in `float32`, one of a plain type as [`tensor`](Self::tensor) gives it.
     ///
     /// # Errors
@@ -205,24 +219,16 @@ impl Opened {
         if info.element_type.dtype.is_some() {
             return Ok(bytes);
         }
-        let format = Format::of_number(info.element_type.number);
-        let kind = info.element_type.name;
-        let format = format.ok_or_else(|| {
-            err!(NotImplemented, "{name}: weights of the format {kind} are not dequantised")
-        })?;
-        dequantize(format, &bytes, &info.shape)
+        let weights = blocks::from_bytes(format_of(info)?, &bytes, &info.shape)?;
+        op::to_dense(&weights, None, None)
     }
 }
 
-/// The weights of a contiguous tensor of blocks.
-fn dequantize(format: Format, bytes: &Tensor, shape: &[i64]) -> Result<Tensor> {
-    let weights = op::empty_memory_format(shape, Some(DType::Float32), None, None, None, None)?;
-    let set = AccessSet::acquire(&[(bytes.base(), Access::Read), (weights.base(), Access::Write)])?;
-    let (from, to) = (set.read::<u8>(0)?, set.write::<f32>(1)?);
-    let fits = format.dequantize(from, to);
-    fits.map_err(|error| err!(Runtime, "{error}"))?;
-    drop(set);
-    Ok(weights)
+/// The format of a quantised tensor.
+fn format_of(info: &TensorInfo) -> Result<Format> {
+    let (name, kind) = (&info.name, info.element_type.name);
+    let format = Format::of_number(info.element_type.number);
+    format.ok_or_else(|| err!(NotImplemented, "{name}: weights of the format {kind} are not known"))
 }
 
 /// Reads what is before the data.

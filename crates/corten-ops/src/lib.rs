@@ -6,6 +6,7 @@
 
 pub mod any;
 pub mod batched;
+pub mod blocks;
 mod boxed;
 pub mod checks;
 pub mod composite;

@@ -16,7 +16,8 @@ use crate::dispatch::{BoxedCall, replace_arguments, replace_tensors, restore, se
 use crate::registry::{OpDef, OpKind};
 use crate::{Tensor, op};
 use corten_core::{
-    BackendMeta, DType, DispatchKey, KeySet, Layout, Result, TensorBase, bail, ensure,
+    BackendMeta, DType, Device, DeviceType, DispatchKey, KeySet, Layout, Result, TensorBase, bail,
+    ensure,
 };
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,6 +52,12 @@ pub trait Prepared: Any + Send + Sync {
     /// # Errors
     /// Those of making a tensor.
     fn to_dense(&self) -> Result<Tensor>;
+
+    /// Whether the elements are kept in fewer bits than their dtype has. Such tensors are not written to, and what is
+    /// computed from them is dense.
+    fn is_quantised(&self) -> bool {
+        false
+    }
 }
 
 /// What holds the elements of an opaque tensor.
@@ -101,14 +108,26 @@ pub(crate) fn holds_dtype(dtype: DType) -> bool {
 /// # Errors
 /// Those of making a tensor.
 pub fn wrap(value: Tensor) -> Result<Tensor> {
-    let (dtype, device) = (value.dtype(), value.device());
-    let keys = KeySet::for_tensor(device.device_type, Layout::Mkldnn, dtype);
-    let tensor = TensorBase::new_without_storage(dtype, device, keys, &value.sizes())?;
+    let (dtype, sizes) = (value.dtype(), value.sizes());
+    made(Form::Plain(value), dtype, &sizes)
+}
+
+/// An opaque tensor of the host whose elements are kept by something else.
+///
+/// # Errors
+/// Those of making a tensor.
+pub fn of_prepared(prepared: Arc<dyn Prepared>, dtype: DType, sizes: &[i64]) -> Result<Tensor> {
+    made(Form::Prepared(prepared), dtype, sizes)
+}
+
+fn made(form: Form, dtype: DType, sizes: &[i64]) -> Result<Tensor> {
+    let keys = KeySet::for_tensor(DeviceType::Cpu, Layout::Mkldnn, dtype);
+    let tensor = TensorBase::new_without_storage(dtype, Device::CPU, keys, sizes)?;
     tensor.update_extra_meta(|extra| {
         extra.storage_error = Some("Cannot access storage of OpaqueTensorImpl".to_owned());
         extra.data_ptr_error =
             Some("Cannot access data pointer of Tensor that doesn't have storage".to_owned());
-        extra.backend = Some(Arc::new(Opaque(Mutex::new(Form::Plain(value)))));
+        extra.backend = Some(Arc::new(Opaque(Mutex::new(form))));
     });
     Ok(tensor.into())
 }
@@ -141,6 +160,11 @@ pub fn value(tensor: &TensorBase) -> Result<Option<Tensor>> {
 fn value_to_write(tensor: &TensorBase) -> Result<Option<Tensor>> {
     let value = with_form(tensor, |form| {
         if let Form::Prepared(prepared) = form {
+            ensure!(
+                !prepared.is_quantised(),
+                NotImplemented,
+                "A quantised tensor cannot be written to in place. Convert it with to_dense() first."
+            );
             *form = Form::Plain(prepared.to_dense()?);
         }
         match form {
@@ -171,6 +195,19 @@ pub fn prepared(
         }
     });
     found.unwrap_or(Ok(None))
+}
+
+/// What keeps the elements, where that is not a dense tensor.
+pub fn kept_by(tensor: &TensorBase) -> Option<Arc<dyn Prepared>> {
+    with_form(tensor, |form| match form {
+        Form::Prepared(prepared) => Some(prepared.clone()),
+        Form::Plain(_) => None,
+    })?
+}
+
+/// Whether what is computed from a tensor is opaque too.
+fn stays_opaque(tensor: &TensorBase) -> bool {
+    is_opaque(tensor) && kept_by(tensor).is_none_or(|prepared| !prepared.is_quantised())
 }
 
 /// Registers the fallback of opaque tensors.
@@ -208,7 +245,7 @@ fn on_values(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     }
     let written = replace_arguments(call, stack, &mut |tensor, is_written| {
         if tensor.defined() {
-            stays.get_or_insert(is_opaque(tensor));
+            stays.get_or_insert_with(|| stays_opaque(tensor));
         }
         if is_written { value_to_write(tensor) } else { value(tensor) }
     })?;

@@ -3,6 +3,7 @@
 
 use corten::blocks::{Format, Unpacked};
 use corten::io::{Value, gguf, npy};
+use corten::ops::blocks;
 use corten::prelude::*;
 use std::collections::HashMap;
 
@@ -126,7 +127,112 @@ fn quantised_tensors_of_files() -> Result<()> {
     gguf::save(&path, &[("general.name".to_owned(), Value::Text("test".to_owned()))], &named)?;
     let opened = gguf::Opened::new(&path)?;
     assert_eq!(opened.dequantized("w")?.to_vec::<f32>()?, weights);
-    assert!(opened.dequantized("v").is_err());
+    assert_eq!(opened.weights("w")?.to_vec::<f32>()?, weights);
+    assert!(opened.dequantized("v").is_err() && opened.weights("v").is_err());
     std::fs::remove_file(&path).ok();
+    Ok(())
+}
+
+/// A weight of a format and its dequantised twin.
+fn pair(format: Format, rows: i64, columns: i64) -> Result<(Tensor, Tensor)> {
+    let weights = Tensor::from_vec(normal((rows * columns) as usize)?, &[rows, columns])?;
+    let quantised = blocks::quantize(&weights, format)?;
+    let dense = quantised.to_dense()?;
+    Ok((quantised, dense))
+}
+
+fn assert_close(found: &Tensor, expected: &Tensor, bound: f32) -> Result<()> {
+    assert_eq!(found.sizes(), expected.sizes());
+    let pairs = found.to_vec::<f32>()?.into_iter().zip(expected.to_vec::<f32>()?);
+    for (place, (a, b)) in pairs.enumerate() {
+        assert!((a - b).abs() <= bound, "{a} for {b} at {place}");
+    }
+    Ok(())
+}
+
+#[test]
+fn linear_maps() -> Result<()> {
+    for format in [Format::Q8_0, Format::Q4K, Format::Q6K, Format::MXFP4] {
+        let (weight, dense) = pair(format, 150, 256)?;
+        let bias = Tensor::from_vec(normal(150)?, &[150])?;
+        for shape in [&[256][..], &[1, 256], &[7, 256], &[2, 3, 256], &[0, 256]] {
+            let count = shape.iter().product::<i64>() as usize;
+            let x = Tensor::from_vec(normal(count)?, shape)?;
+            for bias in [None, Some(&bias)] {
+                let found = op::linear(&x, &weight, bias)?;
+                let expected = op::linear(&x, &dense, bias)?;
+                // Activations are rounded to 8 bits: an error of about half a step in each of 256 products.
+                assert_close(&found, &expected, 0.6)?;
+            }
+        }
+        assert!(op::linear(&Tensor::ones([3, 255])?, &weight, None).is_err());
+    }
+    Ok(())
+}
+
+#[test]
+fn gradients_pass_through() -> Result<()> {
+    let (weight, dense) = pair(Format::Q8_0, 32, 64)?;
+    let mut grads = Vec::new();
+    for weight in [&weight, &dense] {
+        let x = Tensor::from_vec(normal(128)?, &[2, 64])?.requires_grad_(true)?;
+        op::sum(&op::linear(&x, weight, None)?, None)?.backward()?;
+        grads.push(x.grad().unwrap());
+    }
+    assert_close(&grads[0], &grads[1], 1e-4)
+}
+
+#[test]
+fn rows_of_tables() -> Result<()> {
+    let (table, dense) = pair(Format::Q4_0, 10, 64)?;
+    let index = tensor![[9, 0, 3], [3, 3, 1]]?;
+    let found = op::embedding(&table, &index, -1, false, false)?;
+    assert_close(&found, &op::embedding(&dense, &index, -1, false, false)?, 0.0)?;
+    let index = tensor![4, 4, 0]?;
+    let found = op::index_select(&table, 0, &index)?;
+    assert_close(&found, &op::index_select(&dense, 0, &index)?, 0.0)?;
+    let found = op::index_select(&table, 1, &index)?;
+    assert_close(&found, &op::index_select(&dense, 1, &index)?, 0.0)?;
+    for (found, expected) in [
+        (table.i(2..5)?, dense.i(2..5)?),
+        (table.i(-1)?, dense.i(-1)?),
+        (table.i((.., 1..3))?, dense.i((.., 1..3))?),
+    ] {
+        assert_close(&found.to_dense()?, &expected, 0.0)?;
+    }
+    let some = table.i(2..5)?;
+    assert!(blocks::of(&some).is_some());
+    assert!(table.i(10).is_err());
+    assert!(op::embedding(&table, &tensor![10]?, -1, false, false).is_err());
+    Ok(())
+}
+
+#[test]
+fn other_operators_see_the_weights() -> Result<()> {
+    let (weight, dense) = pair(Format::Q5_1, 4, 32)?;
+    assert_eq!((weight.dtype(), weight.sizes().to_vec()), (DType::Float32, vec![4, 32]));
+    assert_close(&op::mul_scalar(&weight, 2.into())?, &op::mul_scalar(&dense, 2.into())?, 0.0)?;
+    assert_close(
+        &op::matmul(&dense, &op::t(&weight)?)?,
+        &op::matmul(&dense, &op::t(&dense)?)?,
+        1e-4,
+    )?;
+    assert!(op::mul__scalar(&weight, 2.into()).is_err());
+    assert_close(&weight.data()?.to_dense()?, &dense, 0.0)?;
+    assert!(format!("{weight}").contains("tensor("));
+    Ok(())
+}
+
+#[test]
+fn bytes_that_do_not_fit() -> Result<()> {
+    let bytes = Tensor::zeros([34])?.to(DType::UInt8)?;
+    assert!(blocks::from_bytes(Format::Q8_0, &bytes, &[1, 32]).is_ok());
+    for sizes in [&[2, 32][..], &[32, 1], &[], &[-1, 32], &[1, 0], &[i64::MAX, 32], &[i64::MAX, 64]]
+    {
+        assert!(blocks::from_bytes(Format::Q8_0, &bytes, sizes).is_err(), "{sizes:?}");
+    }
+    assert!(blocks::from_bytes(Format::Q8_0, &Tensor::zeros([34])?, &[1, 32]).is_err());
+    assert!(blocks::quantize(&Tensor::zeros([2, 31])?, Format::Q8_0).is_err());
+    assert!(blocks::quantize(&tensor![1, 2]?, Format::Q8_0).is_err());
     Ok(())
 }

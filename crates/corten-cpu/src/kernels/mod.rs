@@ -3,6 +3,7 @@
 pub mod activation_pointwise;
 mod along_dim;
 pub mod attention;
+pub mod blocks;
 pub mod combine;
 pub mod conv;
 pub mod copy;

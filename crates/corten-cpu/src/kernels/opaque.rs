@@ -7,7 +7,7 @@ use corten_core::bf16;
 use corten_core::{Access, AccessSet, DType, Result, TensorBase, ensure};
 use corten_ops::composite::support::type_id_name;
 use corten_ops::opaque::{self, Prepared};
-use corten_ops::{Tensor, op};
+use corten_ops::{Tensor, blocks, op};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -16,6 +16,13 @@ use std::sync::Arc;
 /// # Errors
 /// `Runtime` when shapes or dtypes do not fit.
 pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    if let Some(rows) = blocks::of(weight) {
+        let plain = opaque::value(input)?;
+        let out = super::blocks::linear(plain.as_ref().unwrap_or(input), weight, &rows)?;
+        let Some(bias) = dense_bias(bias)? else { return Ok(out) };
+        let bias = op::to_dtype(&bias, out.dtype(), false, false, None)?;
+        return op::add_tensor(&out, &bias, 1.into());
+    }
     check(input, weight)?;
     let plain = opaque::value(input)?;
     let out = multiply(plain.as_ref().unwrap_or(input), weight, dense_bias(bias)?.as_ref())?;

@@ -2,6 +2,7 @@
 //! family; the registry names them with `any = "family::function"`.
 
 pub mod activation;
+pub mod blocks;
 pub mod border;
 pub mod combine;
 pub mod copy;

@@ -1,0 +1,52 @@
+//! Views of the rows of block-quantised tensors.
+
+use crate::{Tensor, blocks, op, opaque};
+use corten_core::{Result, ensure, geometry};
+
+/// A row, or a slice of a dimension before the last, over the same blocks; of other opaque tensors a dense copy.
+///
+/// # Errors
+/// Those of `select`.
+pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    let sizes = self_.sizes();
+    let place = geometry::wrap_dim(dim, sizes.len())?;
+    if let Some(rows) = blocks::of(self_).filter(|_| place == 0 && sizes.len() > 1) {
+        ensure!(
+            (-sizes[0]..sizes[0]).contains(&index),
+            Index,
+            "select(): index {index} out of range for tensor of size {:?} at dimension 0",
+            sizes.as_slice()
+        );
+        let index = if index < 0 { index + sizes[0] } else { index };
+        let each = sizes[1..sizes.len() - 1].iter().product::<i64>();
+        return rows.rows(index * each, each, &sizes[1..]);
+    }
+    let value = opaque::value(self_)?;
+    op::select_int(value.as_ref().unwrap_or(self_), dim, index)
+}
+
+/// A range of rows over the same blocks; of other dimensions, steps and opaque tensors a dense copy.
+///
+/// # Errors
+/// Those of `slice`.
+pub fn slice(
+    self_: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Tensor> {
+    let sizes = self_.sizes();
+    let place = geometry::wrap_dim(dim, sizes.len())?;
+    if let Some(rows) = blocks::of(self_).filter(|_| place == 0 && sizes.len() > 1 && step == 1) {
+        let bound =
+            |given: i64| if given < 0 { (given + sizes[0]).max(0) } else { given.min(sizes[0]) };
+        let (start, end) = (bound(start.unwrap_or(0)), bound(end.unwrap_or(i64::MAX)));
+        let each = sizes[1..sizes.len() - 1].iter().product::<i64>();
+        let mut shape = sizes;
+        shape[0] = (end - start).max(0);
+        return rows.rows(start * each, shape[0] * each, &shape);
+    }
+    let value = opaque::value(self_)?;
+    op::slice_tensor(value.as_ref().unwrap_or(self_), dim, start, end, step)
+}
