@@ -27,6 +27,7 @@ pub mod reduce_places;
 pub mod rnn;
 pub mod scan;
 pub mod softmax;
+pub mod sparse;
 pub mod special;
 pub mod tools;
 pub mod view;

@@ -18,6 +18,7 @@ pub mod pointwise;
 pub mod random;
 pub mod reduce;
 pub mod softmax;
+pub mod sparse;
 pub mod special;
 pub mod tools;
 pub mod view;

@@ -32,6 +32,7 @@ pub mod reduce;
 pub mod shuffle;
 pub mod softmax;
 pub mod sort;
+pub mod sparse;
 pub mod special;
 pub mod statistics;
 pub mod support;

@@ -1,0 +1,1 @@
+//! Kernels of tensors in the compressed layouts.
