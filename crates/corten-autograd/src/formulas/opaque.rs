@@ -12,12 +12,17 @@ pub fn to_mkldnn_grad(grad: &Tensor, dtype: DType) -> Result<Tensor> {
     op::to_dense(grad, Some(dtype), None)
 }
 
-/// The gradient in the layout and dtype of the argument.
+/// The gradient in the layout and dtype of the argument. Of a sparse argument only the elements at its
+/// places count, unless `masked_grad` is false.
 ///
 /// # Errors
 /// Those of copying.
-pub fn to_dense_grad(grad: &Tensor, input: &Tensor) -> Result<Tensor> {
-    in_layout_of(&op::to_dtype(grad, input.dtype(), false, false, None)?, input)
+pub fn to_dense_grad(grad: &Tensor, input: &Tensor, masked_grad: Option<bool>) -> Result<Tensor> {
+    let grad = op::to_dtype(grad, input.dtype(), false, false, None)?;
+    if input.is_sparse() {
+        return super::sparse::to_coordinates_of(&grad, input, masked_grad);
+    }
+    in_layout_of(&grad, input)
 }
 
 /// The elements as a matrix of so many columns.
