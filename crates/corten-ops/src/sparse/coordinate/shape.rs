@@ -371,3 +371,13 @@ pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     let at = wrap_dim(dim, self_.dim())?;
     (0..self_.sizes()[at]).map(|index| op::select_int(self_, at as i64, index)).collect()
 }
+
+/// Complex values as pairs of real ones, in a new last dimension.
+///
+/// # Errors
+/// `Runtime` for real values.
+pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
+    let (parts, mut sizes) = (Coo::expect(self_, "view_as_real")?, self_.sizes());
+    sizes.push(2);
+    Coo { values: op::view_as_real(&parts.values)?, ..parts }.tensor(&sizes)
+}
