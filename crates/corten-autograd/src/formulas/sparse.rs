@@ -25,6 +25,9 @@ pub fn values_at(grad: &Tensor, made: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// Those of the operators.
 pub fn values_grad(grad: &Tensor, input: &Tensor) -> Result<Tensor> {
+    if input.is_sparse_compressed() {
+        return super::sparse_compressed::compressed_like(grad, input);
+    }
     let parts = coo(input)?;
     let (sparse_dim, dense_dim) = (parts.sparse_dim(), parts.dense_dim());
     op::_sparse_coo_tensor_with_dims_and_tensors(
