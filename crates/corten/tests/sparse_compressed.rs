@@ -3,7 +3,7 @@
 #![allow(clippy::too_many_lines)] // a table of cases
 
 use corten::Layout;
-use corten::ops::sparse::{Compressed, Coo, compressed as kernels};
+use corten::ops::sparse::{Compressed, Coo};
 use corten::prelude::*;
 
 const GOLDENS: &str = include_str!("../../../tests/goldens/sparse_compressed.txt");
@@ -111,7 +111,7 @@ fn case(name: &str, layout: &str, shape: &str) -> Result<Vec<Tensor>> {
         "parts" => x,
         "rebuilt" => rebuilt(&x)?,
         "to_dense" => op::to_dense(&x, None, None)?,
-        "to_coo" => kernels::to_sparse(&x, None, None, None)?,
+        "to_coo" => op::to_sparse(&x, None, None, None)?,
         "to_csr" | "to_csc" | "to_bsr" | "to_bsc" => to_layout(&x, &name[3..], None)?,
         "transpose" => op::transpose_int(&x, -2, -1)?,
         "select_first" => op::select_int(&x, 0, 1)?,
@@ -137,7 +137,7 @@ fn case(name: &str, layout: &str, shape: &str) -> Result<Vec<Tensor>> {
         "prod_columns" => op::_sparse_csr_prod_dim_dtype(&x, &[1], true, None)?,
         "clone" => op::clone(&x, None)?,
         "zeros_like" => op::zeros_like(&x, None, None, None, None, None)?,
-        "sparse_mask" => kernels::sparse_mask(&full(&sizes, 2)?, &x)?,
+        "sparse_mask" => op::sparse_mask(&full(&sizes, 2)?, &x)?,
         "mm" => op::mm(&x, &dense(1)?)?,
         "mm_from_left" => op::mm(&full(&[3, 4], 1)?, &x)?,
         "mm_of_two" => op::mm(&x, &op::transpose_int(&other()?, 0, 1)?)?,

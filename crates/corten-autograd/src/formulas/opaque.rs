@@ -26,6 +26,9 @@ pub fn to_dense_grad(grad: &Tensor, input: &Tensor, masked_grad: Option<bool>) -
             _ => compressed_like(&compressed_values_at(&grad, input)?, input),
         };
     }
+    if input.is_sparse() {
+        return super::sparse::to_coordinates_of(&grad, input, masked_grad);
+    }
     in_layout_of(&grad, input)
 }
 

@@ -39,19 +39,6 @@ pub fn compressed_like(values: &Tensor, pattern: &Tensor) -> Result<Tensor> {
     )
 }
 
-/// The gradient of a conversion to a sparse layout, in the layout of what was converted.
-///
-/// # Errors
-/// Those of converting.
-pub fn to_sparse_grad(grad: &Tensor, input: &Tensor) -> Result<Tensor> {
-    let layout = input.layout();
-    if grad.layout() == layout || grad.layout() == Layout::Strided {
-        return Ok(grad.clone());
-    }
-    let dense = op::to_dense(grad, None, None)?;
-    to_layout_of(&dense, input)
-}
-
 /// A dense tensor in the layout of another one.
 ///
 /// # Errors

@@ -139,6 +139,32 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
     Ok(pieces)
 }
 
+/// The body of the kernel of an operator that is zero at zero, on the values of the entries.
+fn by_values(op: &Op, form: Form, schema: &Schema, signature: &Signature) -> Option<String> {
+    let composite = matches!(op.body, Body::Composite(_) | Body::WrapScalar);
+    if composite || !op.tags.iter().any(|tag| tag == "keeps_zero") {
+        return None;
+    }
+    let (function, passed) = (function_name(schema), signature.passed());
+    Some(match form {
+        Form::Declared => {
+            format!("sparse::values::of_values(self_, |self_| op::{function}({passed}))")
+        }
+        Form::Inplace => format!(
+            "sparse::values::write_values(self_, {:?}, |self_| op::{function}({passed}))",
+            schema.name
+        ),
+        Form::Out => {
+            let out = schema.outs().next()?;
+            format!(
+                "sparse::store({}, &{})",
+                crate::rust::identifier(&out.name),
+                computed(op, schema).ok()?
+            )
+        }
+    })
+}
+
 /// The kernels of an overload at the keys of sparse layouts.
 fn sparse_kernels(
     op: &Op,
@@ -150,6 +176,18 @@ fn sparse_kernels(
     for (key, word, paths) in
         [("Sparse", "sparse", &op.sparse), ("SparseCsr", "sparse_csr", &op.sparse_csr)]
     {
+        if let (None, "sparse", Some(kernel)) =
+            (paths, word, by_values(op, form, schema, signature))
+        {
+            let name = format!("{}_{word}", function_name(schema));
+            let (declared, output) = (signature.declared(), signature.output.rust());
+            let code =
+                format!("pub(crate) fn {name}({declared}) -> Result<{output}> {{ {kernel} }}");
+            pieces.push(Piece { place: Section::Kernel, code });
+            let code =
+                format!("op::{}.implement(Target::{key}, kernel::{name});", static_name(schema));
+            pieces.push(Piece { place: Section::Register, code });
+        }
         let Some(paths) = paths else { continue };
         let path = match form {
             Form::Declared => Some(&paths.main),

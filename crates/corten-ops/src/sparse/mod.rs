@@ -6,14 +6,15 @@
 
 use crate::{Tensor, op};
 use corten_core::{
-    CompressedParts, CooParts, Layout, MemoryFormat, Result, TensorBase, VersionCounter, bail,
-    can_cast, ensure,
+    CompressedParts, CooParts, DType, Layout, MemoryFormat, Result, TensorBase, VersionCounter,
+    bail, can_cast, ensure,
 };
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub mod compressed;
 pub mod coordinate;
+pub mod values;
 
 /// The entries of a tensor in coordinate format.
 #[derive(Clone)]
@@ -146,6 +147,15 @@ fn without_history(tensor: &Tensor) -> Result<TensorBase> {
     tensor.base().shallow_copy_and_detach(VersionCounter::Shared, true)
 }
 
+/// Values in another dtype; the tensor itself where that is its dtype.
+pub(crate) fn cast(values: &Tensor, dtype: DType) -> Result<Tensor> {
+    if values.dtype() == dtype {
+        return Ok(values.clone());
+    }
+    let format = Some(MemoryFormat::Preserve);
+    op::_to_copy(values, Some(dtype), None, None, None, false, format)
+}
+
 /// Writes the result of an operator into the tensor that its in-place or out form is given. The other
 /// entries of a sparse tensor are put in the place of its own.
 ///
@@ -169,22 +179,11 @@ pub fn store(target: &Tensor, result: &Tensor) -> Result<Tensor> {
         result.layout(),
         target.layout()
     );
-    let cast = |values: &Tensor| match values.dtype() == target.dtype() {
-        true => Ok(values.clone()),
-        false => op::_to_copy(
-            values,
-            Some(target.dtype()),
-            None,
-            None,
-            None,
-            false,
-            Some(MemoryFormat::Preserve),
-        ),
-    };
+    let dtype = target.dtype();
     if let Some(parts) = Coo::of(result) {
-        Coo { values: cast(&parts.values)?, ..parts }.put(target, &result.sizes())?;
+        Coo { values: cast(&parts.values, dtype)?, ..parts }.put(target, &result.sizes())?;
     } else if let Some(parts) = Compressed::of(result) {
-        Compressed { values: cast(&parts.values)?, ..parts }.put(target, &result.sizes())?;
+        Compressed { values: cast(&parts.values, dtype)?, ..parts }.put(target, &result.sizes())?;
     } else {
         if target.sizes() != result.sizes() {
             op::resize_(target, &result.sizes(), None)?;

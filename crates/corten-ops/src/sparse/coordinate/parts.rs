@@ -102,17 +102,9 @@ pub fn empty(
     _layout: Option<Layout>,
     device: Option<Device>,
     pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
+    _memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     ensure!(pin_memory != Some(true), Runtime, "Only dense CPU tensors can be pinned");
-    ensure!(
-        memory_format.is_none_or(
-            |format| format == MemoryFormat::Contiguous || format == MemoryFormat::Preserve
-        ),
-        Runtime,
-        "unsupported memory format option {}",
-        memory_format.map_or("", MemoryFormat::name)
-    );
     with_dims(size.len() as i64, 0, size, dtype, None, device, None)
 }
 
@@ -136,8 +128,7 @@ pub fn with_dims(
     let mut shape = vec![0];
     shape.extend_from_slice(&size[split..]);
     let values = op::empty_memory_format(&shape, dtype, None, device, None, None)?;
-    // Without entries there are no two of the same place, but PyTorch does not say so.
-    Coo { indices, values, coalesced: false }.tensor(size)
+    Coo { indices, values, coalesced: true }.tensor(size)
 }
 
 /// That dimensions and sizes add up.
@@ -176,12 +167,8 @@ pub fn with_dims_and_tensors(
 ) -> Result<Tensor> {
     check_dims(sparse_dim, dense_dim, size)?;
     check_parts(indices, values, size)?;
-    Coo {
-        indices: op::alias(indices)?,
-        values: op::alias(values)?,
-        coalesced: is_coalesced.unwrap_or(false),
-    }
-    .tensor(size)
+    let coalesced = is_coalesced.unwrap_or(indices.size(1)? < 2);
+    Coo { indices: op::alias(indices)?, values: op::alias(values)?, coalesced }.tensor(size)
 }
 
 /// That indices and values have the shapes of parts of a tensor of this size.
@@ -230,5 +217,63 @@ pub(crate) fn check_parts(indices: &Tensor, values: &Tensor, size: &[i64]) -> Re
         indices.device(),
         values.device()
     );
+    Ok(())
+}
+
+/// The size that indices and values ask for.
+///
+/// # Errors
+/// `Runtime` where their shapes do not fit together, or an index is negative.
+pub(crate) fn infer_size(indices: &Tensor, values: &Tensor) -> Result<Vec<i64>> {
+    ensure!(
+        indices.dim() == 2,
+        Runtime,
+        "indices must be sparse_dim x nnz, but got: {:?}",
+        indices.sizes().as_slice()
+    );
+    let mut size = if indices.size(1)? == 0 {
+        vec![0; indices.size(0)? as usize]
+    } else {
+        check_not_negative(indices)?;
+        let (greatest, _) = op::max_dim(indices, 1, false)?;
+        to_vec(&greatest)?.into_iter().map(|index| index + 1).collect()
+    };
+    size.extend_from_slice(&values.sizes()[1..]);
+    check_parts(indices, values, &size)?;
+    Ok(size)
+}
+
+fn to_vec(numbers: &Tensor) -> Result<Vec<i64>> {
+    (0..numbers.size(0)?)
+        .map(|place| Ok(op::item(&op::select_int(numbers, 0, place)?)?.to_i64()))
+        .collect()
+}
+
+fn check_not_negative(indices: &Tensor) -> Result<()> {
+    let (least, _) = op::min_dim(indices, 1, false)?;
+    for (dim, least) in to_vec(&least)?.into_iter().enumerate() {
+        ensure!(least >= 0, Runtime, "found negative index {least} for dim {dim}");
+    }
+    Ok(())
+}
+
+/// That all places lie within the size.
+///
+/// # Errors
+/// `Runtime` where one does not.
+pub(crate) fn check_in_range(indices: &Tensor, size: &[i64]) -> Result<()> {
+    if indices.numel() == 0 || indices.device().device_type == corten_core::DeviceType::Meta {
+        return Ok(());
+    }
+    check_not_negative(indices)?;
+    let (greatest, _) = op::max_dim(indices, 1, false)?;
+    for (dim, greatest) in to_vec(&greatest)?.into_iter().enumerate() {
+        ensure!(
+            greatest < size[dim],
+            Runtime,
+            "size is inconsistent with indices: for dim {dim}, size is {} but found index {greatest}",
+            size[dim]
+        );
+    }
     Ok(())
 }
