@@ -28,6 +28,7 @@ pub mod rnn;
 pub mod scan;
 pub mod softmax;
 pub mod sparse;
+pub mod sparse_compressed;
 pub mod special;
 pub mod tools;
 pub mod view;

@@ -27,6 +27,9 @@ pub fn values_at(grad: &Tensor, made: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// Those of the operators.
 pub fn values_grad(grad: &Tensor, input: &Tensor) -> Result<Tensor> {
+    if input.is_sparse_compressed() {
+        return super::sparse_compressed::compressed_like(grad, input);
+    }
     with_values(&coo(input)?, &input.sizes(), grad, true)
 }
 
@@ -81,6 +84,9 @@ pub fn to_sparse_grad(grad: &Tensor, input: &Tensor) -> Result<Tensor> {
     }
     if input.layout() == grad.layout() {
         return Ok(grad.clone());
+    }
+    if input.is_sparse_compressed() {
+        return super::sparse_compressed::to_layout_of(&op::to_dense(grad, None, None)?, input);
     }
     if input.layout() == Layout::Sparse && grad.layout() != Layout::Strided {
         return op::to_sparse(grad, Some(Layout::Sparse), None, None);

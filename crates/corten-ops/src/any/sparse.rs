@@ -87,5 +87,5 @@ pub fn to_sparse(
         );
         return from_dense(self_, self_.dim() as i64 - dense_dim.unwrap_or(0));
     }
-    bail!(Runtime, "to_sparse: conversion to the layout {layout} is not supported")
+    crate::sparse::compressed::to_layout(self_, layout, blocksize, dense_dim)
 }

@@ -33,6 +33,7 @@ pub mod shuffle;
 pub mod softmax;
 pub mod sort;
 pub mod sparse;
+pub mod sparse_compressed;
 pub mod special;
 pub mod statistics;
 pub mod support;

@@ -1,5 +1,6 @@
 //! What makes programs in Rust short: literals, factories, conversions, slices.
 
+mod compressed;
 mod conversions;
 mod factories;
 mod literals;

@@ -10,6 +10,8 @@ use corten_core::{
     bail, can_cast, ensure,
 };
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 pub mod compressed;
 pub mod coordinate;
 pub mod values;
@@ -189,4 +191,18 @@ pub fn store(target: &Tensor, result: &Tensor) -> Result<Tensor> {
         op::copy_(target, result, false)?;
     }
     Ok(target.clone())
+}
+
+/// Whether functions that make sparse tensors of parts check that these fit together.
+static CHECKS_INVARIANTS: AtomicBool = AtomicBool::new(false);
+
+/// Says whether functions that make sparse tensors of parts check that these fit together: off at first,
+/// as the checks read all indices.
+pub fn set_checks_invariants(checks: bool) {
+    CHECKS_INVARIANTS.store(checks, Ordering::Relaxed);
+}
+
+/// Whether functions that make sparse tensors of parts check that these fit together.
+pub fn checks_invariants() -> bool {
+    CHECKS_INVARIANTS.load(Ordering::Relaxed)
 }
