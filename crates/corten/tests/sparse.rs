@@ -413,3 +413,22 @@ fn kernels_of_programs_at_the_sparse_key() -> Result<()> {
     drop(kept);
     Ok(())
 }
+
+#[test]
+fn files_hold_coordinate_tensors() -> Result<()> {
+    use corten::io::Value;
+    use corten::io::torch::{load, save};
+    let file = std::env::temp_dir().join(format!("corten-sparse-{}.pt", std::process::id()));
+    let named = |name: &str, tensor: Tensor| (Value::Text(name.to_owned()), Value::Tensor(tensor));
+    save(&file, &Value::Dict(vec![named("s", s()), named("u", u()), named("h", h())]))?;
+    let value = load(&file)?;
+    for (name, written) in [("s", s()), ("u", u()), ("h", h())] {
+        let read = value.get(name).and_then(Value::tensor).unwrap();
+        let (read, written) = (Coo::of(read).unwrap(), Coo::of(&written).unwrap());
+        assert_eq!(read.coalesced, written.coalesced, "{name}");
+        assert!(op::equal(&read.indices, &written.indices)?, "{name}");
+        assert!(op::equal(&read.values, &written.values)?, "{name}");
+    }
+    std::fs::remove_file(file).unwrap();
+    Ok(())
+}
