@@ -71,14 +71,6 @@ from corten._constants import *  # noqa: E402, F403
 from corten._tensor import typename  # noqa: E402, F401
 
 
-
-def _embedding_sparse_backward(*args):
-    """The kernel of the operator of this name, loaded when it is first called."""
-    from corten.sparse._gradients import embedding_sparse_backward
-
-    return embedding_sparse_backward(*args)
-
-
 def _compressed_with_dims(*args, **kwargs):
     """The kernel of ``_sparse_compressed_tensor_with_dims``, loaded when it is first called."""
     from corten.sparse._factories import compressed_with_dims
@@ -86,9 +78,6 @@ def _compressed_with_dims(*args, **kwargs):
     return compressed_with_dims(*args, **kwargs)
 
 
-_C._library_impl(
-    "aten::embedding_sparse_backward", "CompositeImplicitAutograd", _embedding_sparse_backward
-)
 _C._library_impl(
     "aten::_sparse_compressed_tensor_with_dims", "CompositeImplicitAutograd", _compressed_with_dims
 )
@@ -104,7 +93,7 @@ def _sparse_factory(name):
     return kernel
 
 
-for _key in ("SparseCPU", "SparseCsrCPU", "SparseMeta", "SparseCsrMeta"):
+for _key in ("SparseCsrCPU", "SparseCsrMeta"):
     _C._library_impl("aten::empty.memory_format", _key, _sparse_factory("empty"))
     _C._library_impl("aten::zeros", _key, _sparse_factory("zeros"))
 

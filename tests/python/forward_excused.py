@@ -69,6 +69,57 @@ UNCOVERED = {
         aten::_scaled_dot_product_efficient_attention aten::_scaled_dot_product_efficient_attention_backward""",
     "takes tensors of another layout": """
         aten::_to_dense aten::_mkldnn_reshape aten::_mkldnn_transpose aten::mkldnn_linear""",
+    "takes or makes tensors in coordinate format: crates/corten/tests/sparse.rs": """
+        aten::_sparse_coo_tensor_with_dims aten::_sparse_coo_tensor_with_dims_and_tensors
+        aten::_nnz aten::sparse_dim aten::dense_dim aten::is_coalesced aten::_coalesced_
+        aten::_indices aten::_values aten::indices aten::values aten::coalesce aten::_coalesce
+        aten::_coalesce.out aten::sparse_coo_tensor.size aten::sparse_coo_tensor.indices
+        aten::sparse_coo_tensor.indices_size aten::_sparse_coo_tensor_unsafe
+        aten::_validate_sparse_coo_tensor_args aten::_dimI aten::_dimV aten::to_sparse.sparse_dim
+        aten::_to_sparse.sparse_dim aten::to_sparse aten::_to_sparse aten::sparse_mask
+        aten::sparse_mask.out aten::_sparse_mask_projection aten::_sparse_mask_projection.out
+        aten::_sparse_broadcast_to aten::sparse_resize_ aten::sparse_resize_and_clear_
+        aten::resize_as_sparse_ aten::copy_sparse_to_sparse_ aten::_sparse_mm aten::_sparse_addmm
+        aten::_sparse_addmm.out aten::_sparse_sparse_matmul aten::_sparse_sparse_matmul.out
+        aten::hspmm aten::hspmm.out aten::sspaddmm aten::sspaddmm.out aten::smm aten::_sparse_sum
+        aten::_sparse_sum.dtype aten::_sparse_sum.dim aten::_sparse_sum.dim_out
+        aten::_sparse_sum.dim_dtype aten::_sparse_sum_backward aten::_sparse_sum_backward.out
+        aten::_sparse_softmax aten::_sparse_softmax.out aten::_sparse_softmax.int
+        aten::_sparse_softmax_backward_data aten::_sparse_softmax_backward_data.out
+        aten::_sparse_log_softmax aten::_sparse_log_softmax.out aten::_sparse_log_softmax.int
+        aten::_sparse_log_softmax_backward_data aten::_sparse_log_softmax_backward_data.out
+        aten::_gather_sparse_backward""",
+    "takes or makes tensors in compressed layouts: crates/corten/tests/sparse_compressed.rs": """
+        aten::_sparse_compressed_tensor_unsafe
+        aten::sparse_compressed_tensor.comp_plain_value_size
+        aten::sparse_compressed_tensor.comp_plain_value aten::_sparse_csr_tensor_unsafe
+        aten::sparse_csr_tensor.crow_col_value_size aten::sparse_csr_tensor.crow_col_value
+        aten::_sparse_csc_tensor_unsafe aten::sparse_csc_tensor.ccol_row_value_size
+        aten::sparse_csc_tensor.ccol_row_value aten::_sparse_bsr_tensor_unsafe
+        aten::sparse_bsr_tensor.crow_col_value_size aten::sparse_bsr_tensor.crow_col_value
+        aten::_sparse_bsc_tensor_unsafe aten::sparse_bsc_tensor.ccol_row_value_size
+        aten::sparse_bsc_tensor.ccol_row_value aten::_validate_sparse_compressed_tensor_args
+        aten::_validate_sparse_csr_tensor_args aten::_validate_sparse_csc_tensor_args
+        aten::_validate_sparse_bsr_tensor_args aten::_validate_sparse_bsc_tensor_args
+        aten::_validate_compressed_sparse_indices aten::crow_indices aten::crow_indices_copy
+        aten::crow_indices_copy.out aten::col_indices aten::col_indices_copy
+        aten::col_indices_copy.out aten::ccol_indices aten::ccol_indices_copy
+        aten::ccol_indices_copy.out aten::row_indices aten::row_indices_copy
+        aten::row_indices_copy.out aten::to_sparse_csr aten::_to_sparse_csr
+        aten::_to_sparse_csr.out aten::to_sparse_csc aten::_to_sparse_csc
+        aten::_to_sparse_csc.out aten::to_sparse_bsr aten::_to_sparse_bsr
+        aten::_to_sparse_bsr.out aten::to_sparse_bsc aten::_to_sparse_bsc
+        aten::_to_sparse_bsc.out aten::_convert_indices_from_coo_to_csr
+        aten::_convert_indices_from_coo_to_csr.out aten::_convert_indices_from_csr_to_coo
+        aten::_convert_indices_from_csr_to_coo.out aten::sparse_sampled_addmm
+        aten::sparse_sampled_addmm.out aten::_sparse_mm_reduce_impl
+        aten::_sparse_mm_reduce_impl_backward aten::_sparse_mm.reduce
+        aten::_sparse_csr_sum.dim_dtype aten::_sparse_csr_prod.dim_dtype""",
+    "PyTorch has kernels for GPUs alone: test_semi_structured.py": """
+        aten::_to_sparse_semi_structured aten::_sparse_semi_structured_mm
+        aten::_sparse_semi_structured_addmm aten::_sparse_semi_structured_linear
+        aten::_cslt_compress aten::_cslt_sparse_mm aten::_cslt_sparse_mm_search
+        corten::semi_structured_to_dense""",
     "the operator without out changes an argument, and has another schema": """
         aten::rrelu_with_noise.out aten::_native_batch_norm_legit.out""",
     "PyTorch refuses empty outputs": """
@@ -79,4 +130,8 @@ NAMES = {
     "has kernels for GPUs alone, as in PyTorch": """
         torch._scaled_dot_product_efficient_attention torch._scaled_dot_product_efficient_attention_backward""",
     "takes tensors of another layout": "_nn.mkldnn_linear torch._mkldnn_reshape torch._mkldnn_transpose",
+    "PyTorch has kernels for GPUs alone": """
+        torch._to_sparse_semi_structured torch._sparse_semi_structured_mm torch._sparse_semi_structured_addmm
+        torch._sparse_semi_structured_linear torch._cslt_compress torch._cslt_sparse_mm
+        torch._cslt_sparse_mm_search""",
 }

@@ -4,11 +4,11 @@ use crate::backward::Backward;
 use crate::graph;
 use crate::meta::{self, GradDType, Meta};
 use crate::node::{Body, Grads, Node, NodeBody, WeakNode};
-use corten_core::{Layout, Make, MemoryFormat, Result, Unshared, bail};
+use corten_core::{Layout, Make, MemoryFormat, Result, SparseParts, TensorBase, Unshared, bail};
 use corten_ops::{Tensor, op};
 use std::any::Any;
 use std::borrow::Cow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Adds what arrives to the gradient of a leaf.
 ///
@@ -89,7 +89,9 @@ fn accumulate(variable: &Tensor, meta: &Meta, grad: Tensor, holders: usize) -> R
     let Some(old) = meta.grad_tensor() else {
         let strided = grad.layout() == Layout::Strided;
         let unshared = grad.use_count() <= holders;
-        let new = if !recording && strided && unshared && obeys_layout_contract(&grad, variable) {
+        let new = if !strided && !recording && unshared && owns_its_entries(&grad) {
+            graph::detached_alias(&grad)?
+        } else if !recording && strided && unshared && obeys_layout_contract(&grad, variable) {
             if grad.autograd_meta().is_some() { graph::detached_alias(&grad)? } else { grad }
         } else {
             clone_obeying_contract(&grad, variable)?
@@ -108,6 +110,20 @@ fn accumulate(variable: &Tensor, meta: &Meta, grad: Tensor, holders: usize) -> R
     Ok(())
 }
 
+/// Whether nobody else holds the entries of a gradient in coordinate format, which lie densely.
+fn owns_its_entries(grad: &Tensor) -> bool {
+    let Some(parts) = grad.sparse_parts() else { return false };
+    // One count is that of the tensor, one that of this function.
+    let unshared = Arc::strong_count(&parts) <= 2;
+    match &*parts {
+        SparseParts::Coo(parts) => {
+            let own = |part: &TensorBase| part.is_contiguous() && part.use_count() == 1;
+            unshared && own(&parts.indices) && own(&parts.values)
+        }
+        SparseParts::Compressed(_) => false,
+    }
+}
+
 fn obeys_layout_contract(grad: &Tensor, variable: &Tensor) -> bool {
     if !variable.is_non_overlapping_and_dense() {
         return grad.is_contiguous();
@@ -120,7 +136,10 @@ fn obeys_layout_contract(grad: &Tensor, variable: &Tensor) -> bool {
 }
 
 fn clone_obeying_contract(grad: &Tensor, variable: &Tensor) -> Result<Tensor> {
-    if grad.layout() != Layout::Strided || !variable.is_non_overlapping_and_dense() {
+    if grad.layout() != Layout::Strided {
+        return op::clone(grad, None);
+    }
+    if !variable.is_non_overlapping_and_dense() {
         return op::clone(grad, Some(MemoryFormat::Contiguous));
     }
     let copy = op::new_empty_strided(

@@ -148,7 +148,8 @@ pub(crate) fn make_view(
     if result.is_inference() || !result.defined() {
         return Ok(result);
     }
-    if result.is_same(source) {
+    // The parts of a sparse tensor, and tensors of other parts, share no memory with it as a whole.
+    if result.is_same(source) || source.is_sparse() || source.is_sparse_compressed() {
         return Ok(result);
     }
     if is_view(&result) {

@@ -68,9 +68,9 @@ pub use refcount::{
 pub use scalar::Scalar;
 pub use storage::{LentMemory, Materialise, Storage, StorageImpl, WeakStorage};
 pub use tensor::{
-    AutogradMeta, AutogradMetaFactory, BackendMeta, ExtraMeta, FullView, Geometry, Lazy,
-    ShapePolicy, SymbolicShape, TensorBase, TensorImpl, VersionCounter, ViewMetaFactory,
-    WeakTensor, set_autograd_meta_factories, set_keep_on_shrink,
+    AutogradMeta, AutogradMetaFactory, BackendMeta, CompressedParts, CooParts, ExtraMeta, FullView,
+    Geometry, Lazy, ShapePolicy, SparseParts, SymbolicShape, TensorBase, TensorImpl,
+    VersionCounter, ViewMetaFactory, WeakTensor, set_autograd_meta_factories, set_keep_on_shrink,
 };
 pub use tls::{
     BelowADInplaceOrViewGuard, BelowAutogradGuard, ExcludeGuard, GradModeGuard, IncludeGuard,

@@ -103,6 +103,7 @@ mod parametrize;
 mod pool;
 mod print;
 mod rnn;
+mod semi_structured;
 mod shape;
 mod size;
 mod softmax_loss;
@@ -145,6 +146,7 @@ pub use rnn::{
     RnnCellOptions, RnnOptions, invert_permutation, pack_padded_sequence, pack_sequence,
     pad_packed_sequence, pad_sequence, unpack_sequence, unpad_sequence,
 };
+pub use semi_structured::SemiStructured;
 pub use shape::*;
 pub use size::Size;
 pub use softmax_loss::*;

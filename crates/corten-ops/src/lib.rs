@@ -27,6 +27,7 @@ pub mod print;
 pub mod profiler;
 pub mod registry;
 pub mod shortcut;
+pub mod sparse;
 mod stub;
 mod tensor;
 

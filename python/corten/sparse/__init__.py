@@ -19,12 +19,17 @@ from corten.sparse._operators import check_sparse_tensor_invariants, log_softmax
 from corten.sparse import _compressed_forms  # noqa: F401  # isort: skip
 from corten.sparse._forms import spdiags  # isort: skip
 from corten.sparse._gradcheck import as_sparse_gradcheck
+from corten.sparse.semi_structured import (
+    SparseSemiStructuredTensor, SparseSemiStructuredTensorCUSPARSELT, SparseSemiStructuredTensorCUTLASS,
+    to_sparse_semi_structured,
+)
 
 globals().update(_CLASSES)
 _register()
 __all__ = [
+    "SparseSemiStructuredTensor", "SparseSemiStructuredTensorCUSPARSELT", "SparseSemiStructuredTensorCUTLASS",
     "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax",
-    "spdiags", "sum", *_CLASSES,
+    "spdiags", "sum", "to_sparse_semi_structured", *_CLASSES,
 ]
 
 

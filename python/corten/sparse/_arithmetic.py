@@ -197,7 +197,7 @@ def _become(x, other):
 
 
 def _put(x, other):
-    x._held, x._coalesced = other._held, other._coalesced
+    x._put(*other._sparse_parts())
 
 
 def _zero(x):

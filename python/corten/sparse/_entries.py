@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 
 import corten
 from corten import _C
@@ -24,7 +25,8 @@ class State:
         self.parts, self.version = parts, None if parts[-1].is_inference() else parts[-1]._version
 
     def __eq__(self, other):
-        return self.parts is other.parts and self.version == other.version
+        same = len(self.parts) == len(other.parts) and all(map(operator.is_, self.parts, other.parts))
+        return same and self.version == other.version
 
     def unwritten(self):
         """Whether the values are what they were."""
@@ -37,6 +39,22 @@ class SparseTensor(Tensor):
     :meth:`coalesce`."""
 
     _of_parts = True
+
+    @property
+    def _held(self):
+        """Indices and values, without history."""
+        return self._sparse_parts()[:2]
+
+    @property
+    def _coalesced(self):
+        """Whether the places are known to differ and to be in order."""
+        return self._sparse_parts()[2]
+
+    def _put(self, indices, values, coalesced, size=None):
+        """Puts other parts in the place of these."""
+        with _C_plain():
+            size = tuple(Tensor.size(self)) if size is None else tuple(size)
+        self._set_sparse_parts(indices, values, size, coalesced)
 
     @property
     def _parts(self):
@@ -57,7 +75,7 @@ class SparseTensor(Tensor):
                 "Attempted to set the data of a sparse tensor to a tensor of an incompatible type or "
                 "size"
             )
-        self._held, self._coalesced = other._held, other._coalesced
+        self._put(*other._sparse_parts())
 
     def __deepcopy__(self, memo):
         if not self.is_leaf:
@@ -117,6 +135,9 @@ class SparseTensor(Tensor):
         if found is None:
             raise NotImplementedError(f"{name} is not implemented for sparse tensors")
         return found(*args, **kwargs)
+
+
+_C._set_sparse_class(SparseTensor)
 
 
 class _C_plain:
@@ -179,12 +200,7 @@ def dispatched(func, name, args, kwargs):
 def _shell(indices, values, size, coalesced):
     """A tensor of these parts, without history and without checks."""
     with _C_plain():
-        made = Tensor._make_shell(
-            SparseTensor, tuple(size), dtype=values.dtype, layout=_C.sparse_coo, device=values.device
-        )
-    made._held = indices, values.detach() if values.requires_grad else values
-    made._coalesced = coalesced
-    return made
+        return Tensor._make_sparse(SparseTensor, indices, values, tuple(size), bool(coalesced))
 
 
 def _made(indices, values, size, coalesced):

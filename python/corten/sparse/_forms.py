@@ -393,7 +393,7 @@ def _unbound(x, dim=0):
 
 
 def _set_coalesced(x, flag):
-    x._coalesced = bool(flag)
+    x._put(*x._held, bool(flag))
     return x
 
 

@@ -8,31 +8,6 @@ from corten import _C
 from corten._C import no_grad
 
 from ._compressed import OPERATORS, CompressedTensor
-from ._arithmetic import _added
-from ._entries import OPERATORS as _OPERATORS, SparseTensor, _made
-
-
-def embedding_sparse_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq):
-    """One entry for each index that is not the padding: the gradient of the row it read."""
-    if scale_grad_by_freq:
-        raise RuntimeError(
-            "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
-        )
-    features = grad.size(-1)
-    if not grad.numel():
-        indices = indices.new_empty((0,))
-    values = grad.reshape(indices.numel(), features)
-    # The gradient outlives the call, after which the indices may be written to.
-    indices = indices.reshape(-1).to(_C.int64, copy=True)
-    if padding_idx != -1:
-        kept = indices != padding_idx
-        indices, values = indices[kept], values[kept]
-    return _made(indices[None], values, (num_weights, features), False)
-
-
-def _sum(self, other, *, alpha=1):
-    """A gradient that reaches a tensor twice."""
-    return _added(self, other, alpha=alpha)
 
 
 def _kernels(kind, operators, added):
@@ -55,7 +30,6 @@ def _kernels(kind, operators, added):
 
 
 _KERNELS = {
-    **dict.fromkeys(("SparseCPU", "SparseMeta"), _kernels(SparseTensor, _OPERATORS, _sum)),
     **dict.fromkeys(
         ("SparseCsrCPU", "SparseCsrMeta"), _kernels(CompressedTensor, OPERATORS, OPERATORS["add"])
     ),

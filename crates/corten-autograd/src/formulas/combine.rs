@@ -17,6 +17,7 @@ pub fn cat_backward(
     dtypes: &[DType],
     dim: i64,
 ) -> Result<Vec<Tensor>> {
+    let grad = &op::to_dense(grad, None, None)?;
     let mut start = 0;
     let mut pieces = Vec::with_capacity(sizes.len());
     for (sizes, &dtype) in sizes.iter().zip(dtypes) {

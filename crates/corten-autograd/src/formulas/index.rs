@@ -53,6 +53,7 @@ pub fn index_select_backward(
     dim: i64,
     index: &Tensor,
 ) -> Result<Tensor> {
+    let grad = &op::to_dense(grad, None, None)?;
     if sizes.is_empty() {
         return op::view(&op::sum(grad, None)?, &[]);
     }
@@ -63,7 +64,17 @@ pub fn index_select_backward(
 ///
 /// # Errors
 /// Those of the operators.
-pub fn gather_backward(grad: &Tensor, sizes: &[i64], dim: i64, index: &Tensor) -> Result<Tensor> {
+pub fn gather_backward(
+    grad: &Tensor,
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    sparse_grad: bool,
+) -> Result<Tensor> {
+    if sparse_grad {
+        return op::_gather_sparse_backward(input, dim, index, grad);
+    }
+    let sizes = &input.sizes();
     op::scatter_add(&zeros_of(grad, sizes)?, dim, index, grad)
 }
 

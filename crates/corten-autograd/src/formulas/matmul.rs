@@ -23,7 +23,7 @@ fn adjoints(batch: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// Those of the operators.
 pub fn mm_mat1_grad(grad: &Tensor, mat2: &Tensor, by_columns: bool) -> Result<Tensor> {
-    if by_columns {
+    if by_columns && mat2.has_storage() {
         return op::t(&op::mm(&op::conj(mat2)?, &op::t(grad)?)?);
     }
     op::mm(grad, &adjoint(mat2)?)
@@ -34,7 +34,7 @@ pub fn mm_mat1_grad(grad: &Tensor, mat2: &Tensor, by_columns: bool) -> Result<Te
 /// # Errors
 /// Those of the operators.
 pub fn mm_mat2_grad(grad: &Tensor, mat1: &Tensor, by_columns: bool) -> Result<Tensor> {
-    if by_columns {
+    if by_columns && mat1.has_storage() {
         return op::t(&op::mm(&op::t(grad)?, &op::conj(mat1)?)?);
     }
     op::mm(&adjoint(mat1)?, grad)

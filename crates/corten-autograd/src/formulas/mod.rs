@@ -27,6 +27,8 @@ pub mod reduce_places;
 pub mod rnn;
 pub mod scan;
 pub mod softmax;
+pub mod sparse;
+pub mod sparse_compressed;
 pub mod special;
 pub mod tools;
 pub mod view;

@@ -1,5 +1,6 @@
 //! Gradients of conversions to and from opaque tensors, and of their products.
 
+use crate::formulas::sparse_compressed::{compressed_like, compressed_values_at, to_layout_of};
 use corten_core::{DType, Result};
 use corten_ops::opaque::in_layout_of;
 use corten_ops::{Tensor, op};
@@ -12,12 +13,23 @@ pub fn to_mkldnn_grad(grad: &Tensor, dtype: DType) -> Result<Tensor> {
     op::to_dense(grad, Some(dtype), None)
 }
 
-/// The gradient in the layout and dtype of the argument.
+/// The gradient in the layout and dtype of the argument. Of a sparse argument only the elements at its
+/// places count, unless `masked_grad` is false.
 ///
 /// # Errors
 /// Those of copying.
-pub fn to_dense_grad(grad: &Tensor, input: &Tensor) -> Result<Tensor> {
-    in_layout_of(&op::to_dtype(grad, input.dtype(), false, false, None)?, input)
+pub fn to_dense_grad(grad: &Tensor, input: &Tensor, masked_grad: Option<bool>) -> Result<Tensor> {
+    let grad = op::to_dtype(grad, input.dtype(), false, false, None)?;
+    if input.is_sparse_compressed() {
+        return match masked_grad {
+            Some(false) => to_layout_of(&grad, input),
+            _ => compressed_like(&compressed_values_at(&grad, input)?, input),
+        };
+    }
+    if input.is_sparse() {
+        return super::sparse::to_coordinates_of(&grad, input, masked_grad);
+    }
+    in_layout_of(&grad, input)
 }
 
 /// The elements as a matrix of so many columns.

@@ -45,7 +45,8 @@ pub fn sum_backward(
     keepdim: bool,
 ) -> Result<Tensor> {
     let dims = reduced(dim, sizes.len())?;
-    op::expand(&restore(grad, sizes, &dims, keepdim)?, sizes, false)
+    let grad = op::to_dense(grad, None, None)?;
+    op::expand(&restore(&grad, sizes, &dims, keepdim)?, sizes, false)
 }
 
 /// As [`sum_backward`], zero at NaNs.

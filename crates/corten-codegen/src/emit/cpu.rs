@@ -74,7 +74,9 @@ pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, S
             };
             paths.flat_map(implement).collect()
         }
-        Body::Any(_) | Body::Composite(_) | Body::WrapScalar | Body::CopyOf(_) => Vec::new(),
+        Body::Any(_) | Body::Composite(_) | Body::WrapScalar | Body::CopyOf(_) | Body::Sparse => {
+            Vec::new()
+        }
     };
     pieces.extend(further);
     Ok(pieces)

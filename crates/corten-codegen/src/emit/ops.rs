@@ -19,7 +19,7 @@ mod prelude {
     };
     pub(super) use crate::meta::{Domain, Promote};
     pub(super) use crate::stub::{Stub, run1, run2, run3, run4};
-    pub(super) use crate::{*, any, composite, derived, meta, shortcut};
+    pub(super) use crate::{*, any, composite, derived, meta, shortcut, sparse};
     pub(super) use super::{kernel, op, sig, stubs};
 }
 #[allow(unused_imports)]
@@ -123,6 +123,9 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
                 Piece { place: Section::Register, code }
             }));
         }
+        if !left_out {
+            pieces.extend(sparse_kernels(op, form, schema, &signature)?);
+        }
         if let (Form::Declared, false, Some(path)) = (form, left_out, meta_function(op)) {
             let name = static_name(schema);
             let code = format!("op::{name}.implement(Target::Meta, meta::{path});");
@@ -132,6 +135,88 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
             let code = method::method(registry, op, form, schema, &signature)?;
             pieces.push(Piece { place: Section::Method, code });
         }
+    }
+    Ok(pieces)
+}
+
+/// The body of the kernel of an operator that is zero at zero, on the values of the entries.
+fn by_values(op: &Op, form: Form, schema: &Schema, signature: &Signature) -> Option<String> {
+    let composite = matches!(op.body, Body::Composite(_) | Body::WrapScalar);
+    if composite || !op.tags.iter().any(|tag| tag == "keeps_zero") {
+        return None;
+    }
+    let (function, passed) = (function_name(schema), signature.passed());
+    Some(match form {
+        Form::Declared => {
+            format!("sparse::values::of_values(self_, |self_| op::{function}({passed}))")
+        }
+        Form::Inplace => format!(
+            "sparse::values::write_values(self_, {:?}, |self_| op::{function}({passed}))",
+            schema.name
+        ),
+        Form::Out => {
+            let out = schema.outs().next()?;
+            format!(
+                "sparse::store({}, &{})",
+                crate::rust::identifier(&out.name),
+                computed(op, schema).ok()?
+            )
+        }
+    })
+}
+
+/// The kernels of an overload at the keys of sparse layouts.
+fn sparse_kernels(
+    op: &Op,
+    form: Form,
+    schema: &Schema,
+    signature: &Signature,
+) -> Result<Vec<Piece>, String> {
+    let mut pieces = Vec::new();
+    for (key, word, paths) in
+        [("Sparse", "sparse", &op.sparse), ("SparseCsr", "sparse_csr", &op.sparse_csr)]
+    {
+        if let (None, "sparse", Some(kernel)) =
+            (paths, word, by_values(op, form, schema, signature))
+        {
+            let name = format!("{}_{word}", function_name(schema));
+            let (declared, output) = (signature.declared(), signature.output.rust());
+            let code =
+                format!("pub(crate) fn {name}({declared}) -> Result<{output}> {{ {kernel} }}");
+            pieces.push(Piece { place: Section::Kernel, code });
+            let code =
+                format!("op::{}.implement(Target::{key}, kernel::{name});", static_name(schema));
+            pieces.push(Piece { place: Section::Register, code });
+        }
+        let Some(paths) = paths else { continue };
+        let path = match form {
+            Form::Declared => Some(&paths.main),
+            Form::Inplace => paths.inplace.as_ref(),
+            Form::Out => paths.out.as_ref(),
+        };
+        let kernel = match path {
+            Some(path) => format!("sparse::{path}"),
+            None => {
+                let outs = schema.outs().count();
+                if outs > 1 {
+                    continue;
+                }
+                let target = match schema.outs().next() {
+                    Some(out) => crate::rust::identifier(&out.name),
+                    None => "self_".to_owned(),
+                };
+                let name = format!("{}_{word}", function_name(schema));
+                let (declared, output) = (signature.declared(), signature.output.rust());
+                let code = format!(
+                    "pub(crate) fn {name}({declared}) -> Result<{output}> {{ sparse::store({target}, &{}) }}",
+                    computed(op, schema)?
+                );
+                pieces.push(Piece { place: Section::Kernel, code });
+                format!("kernel::{name}")
+            }
+        };
+        let code = format!("op::{}.implement(Target::{key}, {kernel});", static_name(schema));
+        pieces.push(Piece { place: Section::Register, code });
     }
     Ok(pieces)
 }
@@ -320,6 +405,7 @@ fn kernel(
         }
         Body::Any(paths) => by_paths("any", paths, op, form, schema)?,
         Body::Composite(paths) => by_paths("composite", paths, op, form, schema)?,
+        Body::Sparse => Builtin::None,
         Body::Kernel { .. } => match form {
             Form::Declared => Builtin::None,
             _ => Builtin::Body(derived(op, form, schema)?),
@@ -352,13 +438,33 @@ fn by_paths(
 
 /// Computes the result and copies it.
 fn derived(op: &Op, form: Form, schema: &Schema) -> Result<String, String> {
-    let signature = Signature::of(schema)?;
-    let declared = Signature::of(&op.schema)?;
     if op.schema.viewed().is_some() && form == Form::Inplace {
         return Err("the in-place form of a view needs a function of its own".to_owned());
     }
-    let outs: Vec<String> =
-        schema.outs().map(|argument| crate::rust::identifier(&argument.name)).collect();
+    let call = computed(op, schema)?;
+    Ok(match (form, &outputs(schema)[..]) {
+        (Form::Out, [out]) => format!("{}.write({out}, &{call})", out_rule(op, 0)),
+        (Form::Out, several) => {
+            let write = |(i, out): (usize, &String)| {
+                format!("{}.write({out}, &results.{i})?", out_rule(op, i))
+            };
+            let writes: Vec<String> = several.iter().enumerate().map(write).collect();
+            format!("let results = {call}; Ok(({}))", writes.join(", "))
+        }
+        _ => format!("derived::write_inplace(self_, &{call})"),
+    })
+}
+
+/// The names of what an overload writes its results to.
+fn outputs(schema: &Schema) -> Vec<String> {
+    schema.outs().map(|argument| crate::rust::identifier(&argument.name)).collect()
+}
+
+/// A call of the declared form with the arguments of a derived one.
+fn computed(op: &Op, schema: &Schema) -> Result<String, String> {
+    let signature = Signature::of(schema)?;
+    let declared = Signature::of(&op.schema)?;
+    let outs = outputs(schema);
     // A factory's options are those of `out`.
     let given =
         |name: &str, ty: Ty| match (signature.parameters.iter().any(|p| p.name == name), ty.base) {
@@ -370,18 +476,7 @@ fn derived(op: &Op, form: Form, schema: &Schema) -> Result<String, String> {
             (false, _) => "None".to_owned(),
         };
     let passed: Vec<String> = declared.parameters.iter().map(|p| given(&p.name, p.ty)).collect();
-    let call = format!("op::{}({})?", function_name(&op.schema), passed.join(", "));
-    Ok(match (form, &outs[..]) {
-        (Form::Out, [out]) => format!("{}.write({out}, &{call})", out_rule(op, 0)),
-        (Form::Out, several) => {
-            let write = |(i, out): (usize, &String)| {
-                format!("{}.write({out}, &results.{i})?", out_rule(op, i))
-            };
-            let writes: Vec<String> = several.iter().enumerate().map(write).collect();
-            format!("let results = {call}; Ok(({}))", writes.join(", "))
-        }
-        _ => format!("derived::write_inplace(self_, &{call})"),
-    })
+    Ok(format!("op::{}({})?", function_name(&op.schema), passed.join(", ")))
 }
 
 /// What the derived out form asks of the output that result `nr` is written into.

@@ -25,7 +25,8 @@ fn operator(registry: &Registry, op: &Op) -> Vec<String> {
     rule(op.doc.ends_with('.'), "doc: must end with a full stop");
     rule(!op.doc.contains('\n'), "doc: must be one line");
     let view = op.schema.viewed().is_some();
-    let by_hand = matches!(&op.body, Body::Any(_) | Body::Composite(_) | Body::Kernel { .. });
+    let by_hand =
+        matches!(&op.body, Body::Any(_) | Body::Composite(_) | Body::Kernel { .. } | Body::Sparse);
     rule(!view || by_hand, "a view needs `any` or `composite`");
     rule(!view || op.out.is_none(), "variants: a view has no out form");
     if let Body::WrapScalar = op.body {

@@ -111,6 +111,18 @@ pub(super) struct OpBlock {
     /// Kernels of `corten_cpu::kernels` at further dispatch keys, as `kernel_at.CPU = "…"`.
     #[serde(default)]
     pub(super) kernel_at: BTreeMap<String, String>,
+    /// The function of `corten_ops::sparse` that computes the operator where a tensor is in coordinate format; the in-place and out forms put its entries in the place of the target's.
+    pub(super) sparse: Option<String>,
+    /// As `sparse`, for the in-place form.
+    pub(super) sparse_inplace: Option<String>,
+    /// As `sparse`, for the out form.
+    pub(super) sparse_out: Option<String>,
+    /// As `sparse`, where a tensor is in one of the four compressed layouts.
+    pub(super) sparse_csr: Option<String>,
+    /// As `sparse_csr`, for the in-place form.
+    pub(super) sparse_csr_inplace: Option<String>,
+    /// As `sparse_csr`, for the out form.
+    pub(super) sparse_csr_out: Option<String>,
     /// The name of the Rust method where it is not derived.
     pub(super) rust: Option<String>,
     /// What the operator does, in one or two sentences.

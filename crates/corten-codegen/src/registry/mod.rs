@@ -161,6 +161,10 @@ pub struct Op {
     pub any_at: Vec<(String, String)>,
     /// Kernels of the CPU crate for further dispatch keys, as pairs of key and path.
     pub kernel_at: Vec<(String, String)>,
+    /// What computes it where a tensor is in coordinate format: paths below `corten_ops::sparse`.
+    pub sparse: Option<Paths>,
+    /// The same where a tensor is in one of the compressed layouts.
+    pub sparse_csr: Option<Paths>,
     /// The Rust method's name where it is not derived.
     pub rust: Option<String>,
     /// What it does.
@@ -195,6 +199,8 @@ pub enum Body {
         /// What gives the result without its data.
         meta: Option<MetaKernel>,
     },
+    /// By its kernels of sparse layouts alone.
+    Sparse,
     /// By a function for all devices; the gradient is separate.
     Any(Paths),
     /// By calls of other operators, through which it is differentiable.
@@ -316,6 +322,7 @@ impl Op {
             Body::Any(paths) => format!("any {}", paths.main),
             Body::Composite(paths) => format!("composite {}", paths.main),
             Body::WrapScalar => "composite wrap_scalar".to_owned(),
+            Body::Sparse => "sparse".to_owned(),
             Body::CopyOf(view) => format!("copy of {}", view.full_name()),
         }
     }

@@ -131,6 +131,8 @@ fn operator(block: OpBlock, family: &str, location: Location) -> Result<Op, Stri
         deprecated: block.deprecated,
         any_at: block.any_at.into_iter().collect(),
         kernel_at: block.kernel_at.into_iter().collect(),
+        sparse: sparse(block.sparse, block.sparse_inplace, block.sparse_out)?,
+        sparse_csr: sparse(block.sparse_csr, block.sparse_csr_inplace, block.sparse_csr_out)?,
         rust: block.rust,
         doc: block.doc,
         location,
@@ -140,6 +142,19 @@ fn operator(block: OpBlock, family: &str, location: Location) -> Result<Op, Stri
         out,
         variants,
     })
+}
+
+/// The kernels of one sparse layout.
+fn sparse(
+    main: Option<String>,
+    inplace: Option<String>,
+    out: Option<String>,
+) -> Result<Option<Paths>, String> {
+    match main {
+        Some(main) => Ok(Some(Paths { main, inplace, out })),
+        None if inplace.is_none() && out.is_none() => Ok(None),
+        None => Err("a sparse kernel of a form needs one of the declared form".to_owned()),
+    }
 }
 
 /// What automatic casts do on GPUs: what they do on the host unless the block says otherwise.
@@ -205,6 +220,8 @@ fn copy_of(view: &Op) -> Result<Op, String> {
         deprecated: Vec::new(),
         any_at: Vec::new(),
         kernel_at: Vec::new(),
+        sparse: None,
+        sparse_csr: None,
         rust: None,
         doc: format!("The view that `{}` makes, copied.", view.schema.name),
     })
@@ -242,6 +259,9 @@ fn body(block: &OpBlock, schema: &Schema) -> Result<Body, String> {
         ("composite", block.composite.is_some()),
         ("pointwise or kernel", block.pointwise.is_some() || block.kernel.is_some()),
     ];
+    if (block.sparse.is_some() || block.sparse_csr.is_some()) && kinds.iter().all(|kind| !kind.1) {
+        return Ok(Body::Sparse);
+    }
     let given: Vec<&str> = kinds.iter().filter(|kind| kind.1).map(|kind| kind.0).collect();
     if given.len() != 1 || (block.pointwise.is_some() && block.kernel.is_some()) {
         return Err("needs exactly one of pointwise, kernel, any, composite".to_owned());

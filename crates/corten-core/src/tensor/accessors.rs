@@ -1,8 +1,8 @@
 //! What a tensor tells about itself, and the parts that can be set one by one.
 
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, MutexGuard};
 
 use super::autograd_meta::make_autograd_meta;
 use super::base::{Info, TensorImpl, UNDEFINED};
@@ -129,7 +129,11 @@ impl TensorImpl {
     }
 
     /// The stride of one dimension, which may count from the end.
+    ///
+    /// # Errors
+    /// `Index` for a dimension out of range; `Runtime` where the rows or columns are compressed.
     pub fn stride(&self, dim: i64) -> Result<i64> {
+        ensure!(!self.is_sparse_compressed(), Runtime, "Sparse CSR tensors do not have strides");
         let strides = self.strides();
         Ok(strides[wrap_dim_strict(dim, strides.len())?])
     }
@@ -223,7 +227,7 @@ impl TensorImpl {
         } else if keys.has(DispatchKey::Sparse) {
             Layout::Sparse
         } else if keys.has(DispatchKey::SparseCsr) {
-            Layout::SparseCsr
+            self.sparse_parts().map_or(Layout::SparseCsr, |parts| parts.layout())
         } else if keys.has(DispatchKey::MkldnnCPU) {
             Layout::Mkldnn
         } else {
@@ -404,6 +408,10 @@ impl TensorImpl {
     fn extra_cell_opt(&self) -> Option<&ExtraCell> {
         // SAFETY: set once, freed with the tensor.
         unsafe { self.extra.load(Ordering::Acquire).as_ref() }
+    }
+
+    pub(super) fn extra_parts(&self) -> Option<MutexGuard<'_, ExtraMeta>> {
+        self.extra_cell_opt().map(ExtraCell::parts)
     }
 
     /// A copy of the rare properties, if there are any.

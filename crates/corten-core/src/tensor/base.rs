@@ -140,6 +140,10 @@ unsafe impl RefCounted for TensorImpl {
             unsafe { (*self.autograd_meta.get()).assume_init_drop() };
         }
         self.version.let_go();
+        if info & Info::STORAGE_THROWS != 0 {
+            let parts = self.extra_parts().and_then(|mut extra| extra.sparse.take());
+            drop(parts);
+        }
         if let Some(storage) = NonNull::new(self.storage.load(Ordering::Relaxed)) {
             self.storage.store(ptr::null_mut(), Ordering::Relaxed);
             // SAFETY: the tensor owned this reference.
@@ -316,6 +320,9 @@ impl TensorImpl {
         self.storage_offset.store(storage_offset, Ordering::Relaxed);
         self.numel.store(numel, Ordering::Relaxed);
         self.replace_info(Info::SHAPE_FLAGS, flags);
+        if self.is_sparse() || self.is_sparse_compressed() {
+            self.forget_contiguity();
+        }
     }
 
     /// Exchanges the storage handle. The old storage stays as long as somebody uses it through

@@ -31,6 +31,10 @@ impl TensorBase {
             return false;
         }
         let of_compact = source.info().has(Info::BRIEF_VIEW);
+        // Sparse tensors say so by this flag: what is made of one shares no memory with it as a whole.
+        if source.info().has(Info::STORAGE_THROWS) {
+            return false;
+        }
         let unrecorded = unrecorded || of_compact && source.info().has(Info::MADE_UNRECORDED);
         // SAFETY: this is the only reference of any kind, and it is borrowed exclusively.
         let tensor = unsafe { &mut *self.0.as_ptr() };

@@ -130,7 +130,11 @@ impl TensorBase {
 
     fn copy_extra_meta_from(&self, source: &Self) {
         if let Some(extra) = source.extra_meta() {
+            let is_sparse = extra.sparse.is_some();
             self.update_extra_meta(|parts| *parts = extra.for_copy());
+            if is_sparse {
+                self.forget_contiguity();
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::SparseParts;
 use crate::{Device, Dims, Layout};
 
 /// Metadata of a backend, carried along by shallow copies.
@@ -113,6 +114,8 @@ pub struct ExtraMeta {
     pub data_ptr_error: Option<String>,
     /// What `storage` says instead of returning the storage.
     pub storage_error: Option<String>,
+    /// The entries of a sparse tensor; see Note [Sparse tensors].
+    pub(super) sparse: Option<Arc<SparseParts>>,
     /// Who answers for sizes, strides, device and layout. Not copied by shallow copies.
     pub(super) policy: Option<Arc<dyn ShapePolicy>>,
 }
@@ -134,6 +137,7 @@ impl fmt::Debug for ExtraMeta {
             .field("symbolic_shape", &self.symbolic_shape)
             .field("names", &self.names)
             .field("backend", &self.backend.is_some())
+            .field("sparse", &self.sparse.is_some())
             .field("data_ptr_error", &self.data_ptr_error)
             .field("storage_error", &self.storage_error)
             .finish_non_exhaustive()

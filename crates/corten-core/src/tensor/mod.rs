@@ -12,6 +12,7 @@ mod handle;
 mod lazy;
 mod resize;
 mod shape;
+mod sparse;
 mod version;
 
 pub use autograd_meta::{
@@ -22,4 +23,5 @@ pub use extra::{BackendMeta, ExtraMeta, ShapePolicy, SymbolicShape};
 pub use handle::{TensorBase, WeakTensor};
 pub use lazy::{Lazy, set_keep_on_shrink};
 pub use shape::Geometry;
+pub use sparse::{CompressedParts, CooParts, SparseParts};
 pub use version::VersionCounter;

@@ -116,5 +116,8 @@ fn read_archive<R: Read + Seek>(
     let (root, _) = machine.run()?;
     // A small pickle may hold one large list many times.
     let mut budget = parts_allowed(pickle.len());
-    machine.arena.value(root, &mut budget)
+    let value = machine.arena.value(root, &mut budget)?;
+    drop(machine);
+    host.check_sparse()?;
+    Ok(value)
 }

@@ -6,6 +6,7 @@ use crate::bytes::{only_truths, swap};
 use crate::pickle::{Arena, Host, Node, NodeId};
 use crate::value::Value;
 use corten_core::{DType, Device, DeviceType, Layout, Result, Storage, bail, ensure, err};
+use corten_ops::sparse::{Compressed, Coo};
 use corten_ops::{Tensor, op};
 use std::collections::HashMap;
 
@@ -83,11 +84,12 @@ impl<'r> Storages<'r> {
 pub(super) struct TensorHost<'r> {
     pub(super) storages: Storages<'r>,
     options: LoadOptions,
+    sparse: Vec<Tensor>,
 }
 
 impl<'r> TensorHost<'r> {
     pub(super) fn new(storages: Storages<'r>, options: LoadOptions) -> Self {
-        Self { storages, options }
+        Self { storages, options, sparse: Vec::new() }
     }
 }
 
@@ -186,9 +188,7 @@ impl Host for TensorHost<'_> {
             "_rebuild_sparse_tensor" if self.options.unknown == UnknownClasses::Keep => {
                 return Ok(Node::Object(function.to_owned(), arguments.to_vec()));
             }
-            "_rebuild_sparse_tensor" => {
-                bail!(NotImplemented, "the file holds a sparse tensor, which is not read")
-            }
+            "_rebuild_sparse_tensor" => self.sparse_tensor(&given)?,
             "_rebuild_qtensor" => bail!(
                 NotImplemented,
                 "the file holds a quantized tensor; quantized dtypes are not supported: save tensor.dequantize(), or its int_repr() with the scale and the zero point"
@@ -243,6 +243,88 @@ impl TensorHost<'_> {
             &strides,
             given.int(1)?,
         )
+    }
+
+    /// A tensor whose rows or columns are compressed, which is checked when its data are there.
+    fn sparse_tensor(&mut self, given: &Arguments<'_>) -> Result<Tensor> {
+        let Node::Value(Value::Layout(layout)) = *given.node(0)? else {
+            bail!(Runtime, "a layout is expected")
+        };
+        let ids = given.items(1)?;
+        let parts = Arguments { arena: given.arena, ids: &ids };
+        if layout == Layout::Sparse {
+            return self.coordinates(&parts);
+        }
+        if layout == Layout::Strided {
+            bail!(Runtime, "the layout torch.strided is not that of a sparse tensor");
+        }
+        let (first, second, values) = (parts.tensor(0)?, parts.tensor(1)?, parts.tensor(2)?);
+        let sizes = parts.dims(3)?;
+        ensure!(
+            sizes.iter().all(|&size| size >= 0),
+            Runtime,
+            "a sparse tensor has a negative size"
+        );
+        let made = op::_sparse_compressed_tensor_unsafe(
+            &first,
+            &second,
+            &values,
+            &sizes,
+            None,
+            Some(layout),
+            None,
+            None,
+        )?;
+        self.sparse.push(made.clone());
+        Ok(made)
+    }
+
+    /// A tensor in coordinate format, which is checked when its data are there.
+    fn coordinates(&mut self, parts: &Arguments<'_>) -> Result<Tensor> {
+        let (indices, values, sizes) = (parts.tensor(0)?, parts.tensor(1)?, parts.dims(2)?);
+        ensure!(
+            sizes.iter().all(|&size| size >= 0),
+            Runtime,
+            "a sparse tensor has a negative size"
+        );
+        // Files of old do not say it.
+        let coalesced = match parts.ids.get(3).map(|_| parts.node(3)).transpose()? {
+            Some(Node::Value(Value::Bool(coalesced))) => *coalesced,
+            _ => false,
+        };
+        let made = op::_sparse_coo_tensor_unsafe(
+            &indices,
+            &values,
+            &sizes,
+            None,
+            None,
+            None,
+            None,
+            Some(coalesced),
+        )?;
+        self.sparse.push(made.clone());
+        Ok(made)
+    }
+
+    /// Checks that the parts of sparse tensors fit together.
+    pub(super) fn check_sparse(&self) -> Result<()> {
+        for tensor in &self.sparse {
+            if let Some(parts) = Coo::of(tensor) {
+                let (sizes, coalesced) = (tensor.sizes(), Some(parts.coalesced));
+                let (indices, values) = (&parts.indices, &parts.values);
+                op::_validate_sparse_coo_tensor_args(indices, values, &sizes, coalesced, None)?;
+            }
+            let Some(parts) = Compressed::of(tensor) else { continue };
+            op::_validate_sparse_compressed_tensor_args(
+                &parts.compressed_indices,
+                &parts.plain_indices,
+                &parts.values,
+                &tensor.sizes(),
+                parts.layout,
+                None,
+            )?;
+        }
+        Ok(())
     }
 
     /// Where the options say that data go, or else the file.

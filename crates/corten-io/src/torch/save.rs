@@ -5,7 +5,8 @@ use super::stream::{MAGIC, PROTOCOL};
 use crate::atomic;
 use crate::pickle::Writer;
 use crate::value::Value;
-use corten_core::{DType, Error, ErrorKind, Result, Storage, bail};
+use corten_core::{DType, Error, ErrorKind, Layout, Result, Storage, bail};
+use corten_ops::sparse::{Compressed, Coo};
 use corten_ops::{Tensor, op};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -105,41 +106,88 @@ type Storages = Vec<(Storage, DType)>;
 
 /// The pickle of a value, and the storages that it refers to.
 fn pickled(value: &Value, is_stream: bool) -> Result<(Vec<u8>, Storages)> {
-    let found: RefCell<Storages> = RefCell::default();
-    let keys: RefCell<HashMap<usize, usize>> = RefCell::default();
-    let writer = Writer::new(|writer, tensor| {
+    let saved = RefCell::new(Saved { is_stream, ..Saved::default() });
+    let writer = Writer::new(|writer, tensor| saved.borrow_mut().write(writer, tensor));
+    let pickle = writer.pickle(value)?;
+    Ok((pickle, saved.into_inner().found))
+}
+
+/// The storages of tensors that were written.
+#[derive(Default)]
+struct Saved {
+    found: Storages,
+    keys: HashMap<usize, usize>,
+    is_stream: bool,
+}
+
+impl Saved {
+    fn write(&mut self, writer: &mut Writer<'_>, tensor: &Tensor) -> Result<()> {
         let tensor = op::resolve_neg(&op::resolve_conj(&op::detach(tensor)?)?)?;
-        let tensor = if has_storage(&tensor) {
-            tensor
-        } else {
+        if let Some(parts) = Compressed::of(&tensor) {
+            return self.write_compressed(writer, &parts, &tensor.sizes());
+        }
+        if let Some(parts) = Coo::of(&tensor) {
+            return self.write_coordinates(writer, &parts, &tensor.sizes());
+        }
+        if tensor.storage().is_err() {
             bail!(
                 NotImplemented,
                 "tensors of the layout torch.{} are not saved",
                 tensor.layout().name()
-            )
-        };
+            );
+        }
         let storage = tensor.storage()?.clone();
-        let (mut found, mut keys) = (found.borrow_mut(), keys.borrow_mut());
-        let key = *keys.entry(storage.key()).or_insert_with(|| {
+        let found = &mut self.found;
+        let key = *self.keys.entry(storage.key()).or_insert_with(|| {
             found.push((storage.clone(), tensor.dtype()));
             found.len() - 1
         });
-        let known = found[key].1;
-        drop((found, keys));
-        if known != tensor.dtype() {
+        if found[key].1 != tensor.dtype() {
             bail!(
                 Runtime,
                 "Cannot save multiple tensors or storages that view the same data as different types"
             );
         }
-        write_tensor(writer, &tensor, &storage, key, is_stream)
-    });
-    let pickle = writer.pickle(value)?;
-    Ok((pickle, found.into_inner()))
-}
+        write_tensor(writer, &tensor, &storage, key, self.is_stream)
+    }
 
-fn has_storage(tensor: &Tensor) -> bool {
-    tensor.storage().is_ok()
+    /// A tensor in coordinate format, as its parts.
+    fn write_coordinates(
+        &mut self,
+        writer: &mut Writer<'_>,
+        parts: &Coo,
+        sizes: &[i64],
+    ) -> Result<()> {
+        writer.global("torch._utils", "_rebuild_sparse_tensor");
+        writer.raw(b"(");
+        writer.value(&Value::Layout(Layout::Sparse))?;
+        writer.raw(b"(");
+        self.write(writer, &parts.indices)?;
+        self.write(writer, &parts.values)?;
+        writer.value(&Value::Size(sizes.to_vec()))?;
+        writer.value(&Value::Bool(parts.coalesced))?;
+        writer.raw(b"ttR");
+        Ok(())
+    }
+
+    /// A tensor whose rows or columns are compressed, as its parts.
+    fn write_compressed(
+        &mut self,
+        writer: &mut Writer<'_>,
+        parts: &Compressed,
+        sizes: &[i64],
+    ) -> Result<()> {
+        writer.global("torch._utils", "_rebuild_sparse_tensor");
+        writer.raw(b"(");
+        writer.value(&Value::Layout(parts.layout))?;
+        writer.raw(b"(");
+        for part in [&parts.compressed_indices, &parts.plain_indices, &parts.values] {
+            self.write(writer, part)?;
+        }
+        writer.value(&Value::Size(sizes.to_vec()))?;
+        writer.raw(b"ttR");
+        Ok(())
+    }
 }
 
 fn write_tensor(

@@ -70,6 +70,7 @@ fn read_object(bytes: &[u8], at: usize, options: LoadOptions, is_big: bool) -> R
     drop(machine);
     let (keys, at) = without_tensors(bytes, at)?;
     fill(bytes, at, &keys, host.storages.found(), is_big)?;
+    host.check_sparse()?;
     match options.map_location {
         Some(device) if !device.is_cpu() => moved(value, device),
         _ => Ok(value),

@@ -19,6 +19,8 @@ pub mod pointwise;
 pub mod random;
 pub mod reduce;
 pub mod softmax;
+pub mod sparse;
+pub mod sparse_compressed;
 pub mod special;
 pub mod tools;
 pub mod view;

@@ -146,7 +146,7 @@ pub fn is_nonzero(self_: &Tensor) -> Result<bool> {
 /// # Errors
 /// Those of copying.
 pub fn to_dense(self_: &Tensor, dtype: Option<DType>, masked_grad: Option<bool>) -> Result<Tensor> {
-    if opaque::is_opaque(self_) {
+    if opaque::is_opaque(self_) || self_.is_sparse() || self_.is_sparse_compressed() {
         return op::_to_dense(self_, dtype, masked_grad);
     }
     match dtype {

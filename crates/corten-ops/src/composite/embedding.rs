@@ -1,7 +1,7 @@
 //! The gradient of a look-up.
 
 use crate::{Tensor, op};
-use corten_core::{Result, bail, ensure};
+use corten_core::{Result, ensure};
 
 /// Gradient of `embedding` with respect to the table.
 ///
@@ -25,20 +25,6 @@ pub fn embedding_backward(
         );
     }
     op::embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
-}
-
-/// Refused: a layer that has sparse tensors replaces this kernel.
-///
-/// # Errors
-/// `NotImplemented`.
-pub fn embedding_sparse_backward(
-    _grad: &Tensor,
-    _indices: &Tensor,
-    _num_weights: i64,
-    _padding_idx: i64,
-    _scale_grad_by_freq: bool,
-) -> Result<Tensor> {
-    bail!(NotImplemented, "embedding: sparse gradients need sparse tensors")
 }
 
 /// The rows of a table summed, averaged or maximised in bags.

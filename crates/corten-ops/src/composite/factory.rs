@@ -1,7 +1,7 @@
 //! Tensors made from others by simple rules.
 
 use crate::{Tensor, batched, op};
-use corten_core::{DType, Device, Layout, MemoryFormat, Result, Scalar, bail, ensure};
+use corten_core::{DType, MemoryFormat, Result, Scalar, bail, ensure};
 
 /// The tensor's classes as rows of zeros with a single one.
 ///
@@ -84,25 +84,4 @@ pub fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
 /// As there; `Runtime` for an output of another dtype.
 pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &Tensor) -> Result<Tensor> {
     crate::any::factory::write_complex_out(out, &polar(abs, angle)?)
-}
-
-/// Refused: a layer that has sparse tensors replaces this kernel.
-///
-/// # Errors
-/// `NotImplemented`.
-pub fn _sparse_compressed_tensor_with_dims(
-    _nnz: i64,
-    _dense_dim: i64,
-    _size: &[i64],
-    _blocksize: &[i64],
-    _index_dtype: DType,
-    _dtype: Option<DType>,
-    _layout: Option<Layout>,
-    _device: Option<Device>,
-    _pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    bail!(
-        NotImplemented,
-        "_sparse_compressed_tensor_with_dims: compressed tensors need sparse tensors"
-    )
 }

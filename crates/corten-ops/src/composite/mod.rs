@@ -32,6 +32,8 @@ pub mod reduce;
 pub mod shuffle;
 pub mod softmax;
 pub mod sort;
+pub mod sparse;
+pub mod sparse_compressed;
 pub mod special;
 pub mod statistics;
 pub mod support;

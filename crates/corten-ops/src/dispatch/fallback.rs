@@ -69,6 +69,7 @@ pub fn install_default_fallbacks() {
         set_fallback(DispatchKey::Negative, Arc::new(|call, stack| materialise(&NEG, call, stack)));
         crate::batched::register();
         crate::opaque::register();
+        crate::sparse::compressed::register();
         crate::profiler::register();
     });
 }

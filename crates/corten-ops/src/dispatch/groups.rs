@@ -9,6 +9,11 @@ pub(super) fn is_backend(key: DispatchKey) -> bool {
     computes || matches!(key, FPGA | Vulkan | Metal | MkldnnCPU)
 }
 
+/// Whether tensors of this key keep their entries in other tensors.
+pub(super) fn is_sparse(key: DispatchKey) -> bool {
+    matches!(key.functionality(), DispatchKey::Sparse | DispatchKey::SparseCsr)
+}
+
 /// Whether this key records gradients.
 pub(super) fn is_autograd(key: DispatchKey) -> bool {
     use DispatchKey::{AutogradFunctionality, AutogradNestedTensor, AutogradOther};

@@ -1,6 +1,8 @@
 //! The kernel table of one operator.
 
-use super::groups::{backend_of_autograd, is_autograd, is_backend, passes_views, without_highest};
+use super::groups::{
+    backend_of_autograd, is_autograd, is_backend, is_sparse, passes_views, without_highest,
+};
 use super::registration::Registration;
 use super::{Target, fallback};
 use crate::boxed::Stack;
@@ -409,7 +411,11 @@ impl OpTable {
             let builtin = self.builtin.as_ref().filter(|(other, _)| *other == target);
             explicit.map(|one| one.entry).or(builtin.map(|(_, entry)| entry))
         };
-        if let Some(entry) = last(key) {
+        // Kernels of a sparse layout are registered for all devices at once.
+        let layout = key.functionality();
+        let of_layout = is_sparse(key) && layout != key;
+        let at_layout = || if of_layout { last(layout) } else { None };
+        if let Some(entry) = last(key).or_else(at_layout) {
             return Some(entry);
         }
         if passes_views(key) && self.def.kind == OpKind::View {
@@ -421,7 +427,9 @@ impl OpTable {
         // fallback goes before it.
         let refuses = (self.lacks_loop(key) || key == DispatchKey::MkldnnCPU)
             && fallback::of(key, self.def).is_some();
-        if backend && explicit.is_some() && !refuses {
+        // No loop over memory serves a tensor without a storage.
+        let over_memory = is_sparse(key) && (self.stub.is_some() || shows_memory(self.def));
+        if backend && explicit.is_some() && !refuses && !over_memory {
             return explicit;
         }
         if let Some(entry) = last(Target::CompositeImplicitAutograd) {
@@ -471,6 +479,11 @@ impl OpTable {
         place.store(std::ptr::from_ref(entry).cast_mut(), Ordering::Release);
         Ok(entry)
     }
+}
+
+/// Whether the results of an operator are views of memory. Aliases of the whole are not.
+fn shows_memory(def: &OpDef) -> bool {
+    def.kind == OpKind::View && !matches!(def.name, "alias" | "detach")
 }
 
 /// See docs/SELECTIVE.md: silence would run it without its gradient.

@@ -1,5 +1,7 @@
 //! What makes programs in Rust short: literals, factories, conversions, slices.
 
+mod compressed;
+mod coordinates;
 mod conversions;
 mod factories;
 mod literals;

@@ -2,6 +2,7 @@
 
 mod format;
 mod options;
+mod sparse;
 mod text;
 
 use crate::Tensor;

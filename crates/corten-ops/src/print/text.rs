@@ -1,7 +1,7 @@
 //! The layout of a tensor's text: brackets, lines, the suffixes after the elements.
 
 use super::format::Notation;
-use super::{Options, options};
+use super::{Options, options, sparse};
 use crate::batched::{self, Batched};
 use crate::{Tensor, op, opaque};
 use corten_core::{
@@ -29,6 +29,9 @@ pub fn repr_with_prefix(tensor: &Tensor, prefix: &str) -> Result<String> {
     }
     let options = options();
     let indent = prefix.chars().count();
+    if tensor.sparse_parts().is_some() {
+        return sparse::repr(tensor, prefix, indent, &options);
+    }
     let mut suffixes = Vec::new();
     if tensor.device().device_type != DeviceType::Cpu {
         suffixes.push(format!("device='{}'", tensor.device()));
@@ -66,17 +69,33 @@ fn elements(
         }
         return Ok("[]".to_owned());
     }
-    let obvious = is_default_float
-        || dtype == default_dtype().to_complex()
-        || matches!(dtype, DType::Int64 | DType::Bool);
-    if !obvious {
+    if !is_obvious(dtype) {
         suffixes.push(dtype_suffix());
     }
     let body = Body::read(tensor, options)?;
     Ok(body.text(0, &mut 0, indent))
 }
 
-fn size_suffix(tensor: &Tensor) -> String {
+/// Whether the elements of a tensor tell its dtype.
+pub(super) fn is_obvious(dtype: DType) -> bool {
+    let default = default_dtype();
+    dtype == default
+        || dtype == default.to_complex()
+        || matches!(dtype, DType::Int64 | DType::Bool)
+}
+
+/// The elements alone, whose lines after the first are indented.
+pub(super) fn elements_alone(tensor: &Tensor, indent: usize, options: &Options) -> Result<String> {
+    if tensor.numel() == 0 {
+        return Ok(format!("[], {}", size_suffix(tensor)));
+    }
+    if tensor.device() == Device::META {
+        return Ok("...".to_owned());
+    }
+    Ok(Body::read(tensor, options)?.text(0, &mut 0, indent))
+}
+
+pub(super) fn size_suffix(tensor: &Tensor) -> String {
     let sizes = tensor.sizes();
     let list: Vec<String> = sizes.iter().map(i64::to_string).collect();
     match list.as_slice() {
@@ -85,7 +104,7 @@ fn size_suffix(tensor: &Tensor) -> String {
     }
 }
 
-fn gradient_suffix(tensor: &Tensor) -> Option<String> {
+pub(super) fn gradient_suffix(tensor: &Tensor) -> Option<String> {
     let meta = tensor.autograd_meta()?;
     match meta.grad_fn_name(tensor) {
         Some(name) => Some(format!("grad_fn=<{name}>")),
@@ -95,7 +114,18 @@ fn gradient_suffix(tensor: &Tensor) -> Option<String> {
 
 fn with_suffixes(text: String, suffixes: &[String], indent: usize, options: &Options) -> String {
     let last_line = text.rsplit('\n').next().unwrap_or_default();
-    let mut length = last_line.chars().count() + 2;
+    let length = last_line.chars().count() + 2;
+    append_suffixes(text, length, suffixes, indent, options)
+}
+
+/// Appends what is said after the elements, to a last line of some length.
+pub(super) fn append_suffixes(
+    text: String,
+    mut length: usize,
+    suffixes: &[String],
+    indent: usize,
+    options: &Options,
+) -> String {
     let mut result = text;
     for suffix in suffixes {
         let own = suffix.chars().count();

@@ -283,6 +283,16 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
         flag!("is_conj", |tensor| tensor.is_conj()),
         flag!("is_neg", |tensor| tensor.is_neg()),
         flag!("is_inference", |tensor| tensor.is_inference()),
+        method!("_set_sparse_class", |_m: &Obj, args: Args<'_>| {
+            let [class] = args.positional else { return Err(type_error("a class is expected")) };
+            super::object::set_sparse_class(class);
+            Ok(Obj::none())
+        }),
+        method!("_set_sparse_class", |_m: &Obj, args: Args<'_>| {
+            let [class] = args.positional else { return Err(type_error("one class expected")) };
+            super::object::set_sparse_class(class);
+            Ok(Obj::none())
+        }),
         method!("_set_parameter_class", |_m: &Obj, args: Args<'_>| {
             let [class] = args.positional else { return Err(type_error("one class expected")) };
             super::object::set_parameter_class(class);

@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub(crate) static TENSOR: TypeCell = TypeCell::new();
 /// The class `Parameter`, which Python defines and which overrides nothing.
 static PARAMETER: TypeCell = TypeCell::new();
+/// The class of tensors in coordinate format, which Python defines.
+static SPARSE: TypeCell = TypeCell::new();
 /// The function that a class names to switch overrides off.
 static DISABLED: AtomicPtr<ffi::PyObject> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -99,6 +101,21 @@ pub(crate) fn set_parameter_class(class: &Obj) {
     PARAMETER.set(class);
 }
 
+/// Says which class tensors in coordinate format have.
+pub(crate) fn set_sparse_class(class: &Obj) {
+    SPARSE.set(class);
+}
+
+/// A new object for a tensor in coordinate format.
+#[cold]
+fn wrap_sparse(tensor: Tensor) -> Py<Obj> {
+    if SPARSE.get().is_null() {
+        crate::py::convert::import(name!("corten.sparse"))?;
+    }
+    let class = if SPARSE.get().is_null() { TENSOR.get() } else { SPARSE.get() };
+    wrap_as(class, tensor)
+}
+
 /// The Python object of a tensor: the one it has, or a new one. The undefined tensor is `None`.
 #[inline]
 pub(crate) fn wrap(tensor: &Tensor) -> Py<Obj> {
@@ -118,6 +135,9 @@ pub(crate) fn wrap_owned(tensor: Tensor) -> Py<Obj> {
     }
     if !tensor.defined() {
         return Ok(Obj::none());
+    }
+    if tensor.is_sparse() {
+        return wrap_sparse(tensor);
     }
     wrap_as(TENSOR.get(), tensor)
 }

@@ -1,13 +1,14 @@
 //! Objects of subclasses of `Tensor`.
 
 use super::memory::set_requires_grad;
-use super::object::{TENSOR, expect, this, wrap_as};
+use super::object::{TENSOR, expect, this, wrap, wrap_as};
 use crate::args::parser;
 use crate::functions::op1;
 use crate::py::errors::{not_implemented_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::types;
 use corten_core::{KeySet, TensorBase};
+use corten_ops::sparse::Coo;
 
 /// The rows of the method table.
 pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
@@ -15,6 +16,9 @@ pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
         method!("_make_subclass", make_subclass, ffi::METH_STATIC),
         method!("as_subclass", as_subclass),
         method!("_make_shell", make_shell, ffi::METH_STATIC),
+        method!("_make_sparse", make_sparse, ffi::METH_STATIC),
+        method!("_sparse_parts", sparse_parts),
+        method!("_set_sparse_parts", set_sparse_parts),
         method!("_make_wrapper_subclass", refuse_wrapper, ffi::METH_STATIC),
     ]
 }
@@ -100,4 +104,33 @@ fn make_shell(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let keys = KeySet::for_tensor(device.device_type, layout, dtype);
     let made = TensorBase::new_without_storage(dtype, device, keys, &bound.ints(1)?)?;
     wrap_as(class, made.into())
+}
+
+/// `_make_sparse(cls, indices, values, size, coalesced)`: a tensor in coordinate format of parts that fit
+/// together.
+fn make_sparse(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let parser =
+        parser!("_make_sparse(any cls, Tensor indices, Tensor values, int[] size, bool coalesced)");
+    let bound = parser.parse(None, args)?;
+    let class = subclass_type(bound.object(0)?)?;
+    let (indices, values) = (expect(bound.object(1)?)?.clone(), expect(bound.object(2)?)?.clone());
+    let parts = Coo { indices, values, coalesced: bound.bool(4)? };
+    wrap_as(class, parts.tensor(&bound.ints(3)?)?)
+}
+
+/// `tensor._sparse_parts()`: indices, values, and whether the places differ.
+fn sparse_parts(object: &Obj, _args: Args<'_>) -> Py<Obj> {
+    let parts = Coo::expect(this(object), "_sparse_parts")?;
+    Obj::tuple([wrap(&parts.indices), wrap(&parts.values), Ok(Obj::bool(parts.coalesced))])
+}
+
+/// `tensor._set_sparse_parts(indices, values, size, coalesced)`: other parts that fit together.
+fn set_sparse_parts(object: &Obj, args: Args<'_>) -> Py<Obj> {
+    let parser =
+        parser!("_set_sparse_parts(Tensor indices, Tensor values, int[] size, bool coalesced)");
+    let bound = parser.parse(None, args)?;
+    let (indices, values) = (expect(bound.object(0)?)?.clone(), expect(bound.object(1)?)?.clone());
+    let parts = Coo { indices, values, coalesced: bound.bool(3)? };
+    parts.put(this(object), &bound.ints(2)?)?;
+    Ok(Obj::none())
 }

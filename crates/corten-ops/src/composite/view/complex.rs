@@ -38,7 +38,13 @@ pub fn imag(self_: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// `OutOfMemory`.
 pub fn conj(self_: &Tensor) -> Result<Tensor> {
-    if self_.dtype().is_complex() { op::_conj(self_) } else { Ok(self_.clone()) }
+    if !self_.dtype().is_complex() {
+        return Ok(self_.clone());
+    }
+    if self_.is_sparse() || self_.is_sparse_compressed() {
+        return op::conj_physical(self_);
+    }
+    op::_conj(self_)
 }
 
 /// A copy where the conjugate is lazy, else the tensor itself.
