@@ -5,7 +5,7 @@ use super::outcome::{Outcome, guard};
 use crate::tensor::write_to;
 use crate::value::text_of;
 use corten::core::err;
-use corten::{Error, Result};
+use corten::{Error, Result, Tensor};
 use gpu::Stream;
 use std::ffi::{CString, c_char, c_void};
 
@@ -261,6 +261,11 @@ unsafe extern "C" fn torch_c10_cuda_free_error_msg(message: *mut c_char) {
         // SAFETY: the caller's.
         drop(unsafe { CString::from_raw(message) });
     }
+}
+
+/// Whether a tensor lies in page-locked memory.
+pub(super) fn is_pinned(tensor: &Tensor) -> bool {
+    gpu::is_pinned(tensor)
 }
 
 fn no_gpu() -> Error {

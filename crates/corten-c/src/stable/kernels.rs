@@ -309,8 +309,7 @@ fn run(kernel: Kernel, call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let given = words.len();
     words.resize(given.max(returns.len()), 0);
     // SAFETY: whoever registered the kernel promised that it takes words of the schema.
-    let done = unsafe { protect::call_kernel(kernel, &mut words, given, returns.len()) };
-    done.map_err(|thrown| err!(Runtime, "{thrown}"))?;
+    unsafe { protect::call_kernel(kernel, &mut words, given, returns.len()) }?;
     // All results are taken over, whichever is not what the schema says.
     let results: Vec<_> = words
         .iter()
@@ -377,6 +376,23 @@ unsafe fn call(op: &'static dyn AnyOp, words: *mut Word) -> Result<()> {
         // SAFETY: the caller's.
         unsafe { write_to(words.wrapping_add(index), word) }?;
     }
+    Ok(())
+}
+
+/// Defines what PyTorch's headers call and the registry has under another form: `is_pinned` is a method of tensors.
+pub(super) fn define_operators_of_headers() -> Result<()> {
+    if registry::find("aten::is_pinned").is_some() {
+        return Ok(());
+    }
+    let library = Library::new("aten");
+    library.define("is_pinned(Tensor self, Device? device=None) -> bool")?;
+    let kernel = |_call: &BoxedCall, stack: &mut Stack| {
+        let pinned = super::devices::is_pinned(stack[0].get()?);
+        stack.clear();
+        stack.push(pinned);
+        Ok(())
+    };
+    library.implement("is_pinned", Target::CompositeImplicitAutograd, kernel)?.keep();
     Ok(())
 }
 

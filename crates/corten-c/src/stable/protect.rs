@@ -8,6 +8,7 @@
 //! in the process if anything threw. On other processors than x86-64 an exception ends the process.
 
 use super::lists::Word;
+use corten::Result;
 use std::ffi::c_void;
 
 /// A kernel: takes its arguments out of the words and puts its results there.
@@ -18,7 +19,7 @@ pub(super) type Kernel =
 pub(super) type RangeFunction =
     unsafe extern "C-unwind" fn(begin: i64, end: i64, context: *mut c_void);
 
-/// Calls a kernel. The error is the message of what it threw.
+/// Calls a kernel. The error is what it threw.
 ///
 /// # Safety
 /// The kernel must be one for these words.
@@ -27,7 +28,7 @@ pub(super) unsafe fn call_kernel(
     words: &mut [Word],
     arguments: usize,
     results: usize,
-) -> Result<(), String> {
+) -> Result<()> {
     let words = words.as_mut_ptr();
     // SAFETY: the caller's.
     unsafe { call(kernel as *const c_void, words as u64, arguments as u64, results as u64) }
@@ -41,7 +42,7 @@ pub(super) unsafe fn call_range(
     function: RangeFunction,
     range: std::ops::Range<i64>,
     context: *mut c_void,
-) -> Result<(), String> {
+) -> Result<()> {
     let (begin, end) = (range.start.cast_unsigned(), range.end.cast_unsigned());
     // SAFETY: the caller's.
     unsafe { call(function as *const c_void, begin, end, context as u64) }
@@ -55,7 +56,7 @@ pub(super) unsafe fn delete(
     deleter: unsafe extern "C" fn(*mut c_void, *mut c_void),
     data: *mut c_void,
     context: *mut c_void,
-) -> Result<(), String> {
+) -> Result<()> {
     // SAFETY: the caller's.
     unsafe { call(deleter as *const c_void, data as u64, context as u64, 0) }
 }
@@ -68,7 +69,7 @@ use catching::call;
 /// # Safety
 /// The function must be one for these arguments.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
-unsafe fn call(function: *const c_void, a: u64, b: u64, c: u64) -> Result<(), String> {
+unsafe fn call(function: *const c_void, a: u64, b: u64, c: u64) -> Result<()> {
     type Function = unsafe extern "C" fn(u64, u64, u64);
     // SAFETY: the caller's: all such functions take up to three words and return nothing.
     unsafe { std::mem::transmute::<*const c_void, Function>(function)(a, b, c) };

@@ -153,6 +153,9 @@ fn make_once(name: &str) -> Result<()> {
             "PyTorch's {name} is loaded in this process: a library that needs it would work on PyTorch's tensors"
         );
     }
+    if name == MAIN {
+        super::kernels::define_operators_of_headers()?;
+    }
     let bytes = contents(name);
     let handle = load(name, &bytes, made.len())?;
     check(name, handle)?;

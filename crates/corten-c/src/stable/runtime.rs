@@ -5,7 +5,7 @@ use super::outcome::{Outcome, fail, guard};
 use super::protect::{RangeFunction, call_range};
 use crate::tensor::write_to;
 use crate::value::text_of;
-use corten::core::{bail, err, warn};
+use corten::core::{bail, warn};
 use corten::ops::parallel;
 use corten::{Device, op};
 use std::cell::Cell;
@@ -85,8 +85,7 @@ unsafe extern "C" fn torch_parallel_for(
         parallel::parallel_for(begin..end, grain.max(1), |part| {
             let _index = ThreadIndex::take();
             // SAFETY: the caller's.
-            let done = unsafe { call_range(function, part, shared.get()) };
-            done.map_err(|thrown| err!(Runtime, "{thrown}"))
+            unsafe { call_range(function, part, shared.get()) }
         })
     })
 }

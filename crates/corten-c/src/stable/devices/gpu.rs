@@ -2,7 +2,7 @@
 
 use super::no_gpu;
 use corten::core::{DataPtr, DeviceType, bail, err};
-use corten::{Device, Result, cuda};
+use corten::{Device, Result, Tensor, cuda};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -97,4 +97,8 @@ pub(super) fn free(memory: *mut u8) -> Result<()> {
         (None, false) => bail!(Runtime, "no memory was taken at this address"),
         _ => Ok(()),
     }
+}
+
+pub(super) fn is_pinned(tensor: &Tensor) -> bool {
+    cuda::is_tensor_pinned(tensor)
 }

@@ -1,7 +1,7 @@
 //! What a build without a back end of GPUs answers.
 
 use super::no_gpu;
-use corten::Result;
+use corten::{Result, Tensor};
 
 /// There is none.
 #[derive(Clone, Copy)]
@@ -55,4 +55,8 @@ pub(super) fn allocate(_nbytes: u64) -> Result<*mut u8> {
 
 pub(super) fn free(_memory: *mut u8) -> Result<()> {
     Err(no_gpu())
+}
+
+pub(super) fn is_pinned(_tensor: &Tensor) -> bool {
+    false
 }

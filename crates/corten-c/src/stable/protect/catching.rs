@@ -1,10 +1,11 @@
 //! The call that stops exceptions, and what they say. See Note [Exceptions of kernels].
 
+use corten::{Error, ErrorKind, Result};
 use std::arch::global_asm;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-/// What unwinders pass around: the header of the Itanium C++ ABI. The object that C++ threw lies behind it.
+/// What unwinders pass around: the header of the Itanium C++ ABI.
 #[repr(C, align(16))]
 struct Exception {
     class: u64,
@@ -104,43 +105,55 @@ unsafe extern "C" fn personality(
     INSTALL_CONTEXT
 }
 
-/// Calls a function. The error is the message of what it threw.
+/// Calls a function. The error is what it threw.
 ///
 /// # Safety
 /// The function must be one for these arguments.
-pub(super) unsafe fn call(function: *const c_void, a: u64, b: u64, c: u64) -> Result<(), String> {
+pub(super) unsafe fn call(function: *const c_void, a: u64, b: u64, c: u64) -> Result<()> {
     // SAFETY: the caller's.
     let thrown = unsafe { corten_c_catching_call(function, a, b, c) };
     match thrown.is_null() {
         true => Ok(()),
         // SAFETY: the unwinder gave the exception to this frame, which owns it.
-        false => Err(unsafe { describe_and_free(thrown) }),
+        false => Err(unsafe { error_of(thrown) }),
     }
 }
 
 /// # Safety
 /// The exception must be caught and the caller's, and is not used afterwards.
-unsafe fn describe_and_free(exception: *mut Exception) -> String {
+unsafe fn error_of(exception: *mut Exception) -> Error {
     // SAFETY: exceptions begin with this header.
     let class = unsafe { (*exception).class };
     if class & !0xFF == GNU_CPP
         && let Some(library) = CppLibrary::find()
     {
         // SAFETY: the class says that it is an exception of this library.
-        return unsafe { library.describe_and_free(exception, class & 0xFF != 0) };
+        return unsafe { library.error_of(exception) };
     }
     // SAFETY: the caller's.
     unsafe { _Unwind_DeleteException(exception) };
-    "an exception of another language".to_owned()
+    Error::new(ErrorKind::Runtime, "an exception of another language")
 }
+
+/// Standard exceptions that are errors of a kind, as Python's bindings of C++ have them. The others are `Runtime`.
+const KINDS: [(&CStr, ErrorKind); 6] = [
+    (c"_ZTISt9bad_alloc", ErrorKind::OutOfMemory),
+    (c"_ZTISt12domain_error", ErrorKind::Value),
+    (c"_ZTISt16invalid_argument", ErrorKind::Value),
+    (c"_ZTISt12length_error", ErrorKind::Value),
+    (c"_ZTISt12out_of_range", ErrorKind::Index),
+    (c"_ZTISt11range_error", ErrorKind::Value),
+];
 
 /// The functions of GNU's C++ library that say what an exception is. Their types are those of the C++ ABI.
 struct CppLibrary {
+    library: *mut c_void,
     begin_catch: unsafe extern "C" fn(*mut Exception) -> *mut c_void,
     end_catch: unsafe extern "C" fn(),
     current_type: unsafe extern "C" fn() -> *const TypeInfo,
-    /// The type of `std::exception`.
-    standard: *const TypeInfo,
+    /// Gives a `std::exception_ptr`, which is a pointer to the object that was thrown.
+    current_exception: unsafe extern "C" fn(place: *mut *mut c_void) -> *mut *mut c_void,
+    drop_pointer: unsafe extern "C" fn(place: *mut *mut c_void),
 }
 
 /// `std::type_info`.
@@ -188,77 +201,95 @@ impl CppLibrary {
         if library.is_null() {
             return None;
         }
-        let find = |name: &CStr| {
-            // SAFETY: the library is open, and the name ends with a zero byte.
-            let found = unsafe { libc::dlsym(library, name.as_ptr()) };
-            (!found.is_null()).then_some(found)
-        };
-        let begin_catch = find(c"__cxa_begin_catch")?;
-        let end_catch = find(c"__cxa_end_catch")?;
-        let current_type = find(c"__cxa_current_exception_type")?;
-        let standard = find(c"_ZTISt9exception")?.cast_const().cast();
         // SAFETY: functions of these names have these types in the C++ ABI.
         unsafe {
+            let begin_catch = symbol(library, c"__cxa_begin_catch")?;
+            let end_catch = symbol(library, c"__cxa_end_catch")?;
+            let current_type = symbol(library, c"__cxa_current_exception_type")?;
+            let current_exception = symbol(library, c"_ZSt17current_exceptionv")?;
+            let drop_pointer = symbol(library, c"_ZNSt15__exception_ptr13exception_ptrD1Ev")?;
             Some(Self {
+                library,
                 begin_catch: std::mem::transmute::<*mut c_void, _>(begin_catch),
                 end_catch: std::mem::transmute::<*mut c_void, _>(end_catch),
                 current_type: std::mem::transmute::<*mut c_void, _>(current_type),
-                standard,
+                current_exception: std::mem::transmute::<*mut c_void, _>(current_exception),
+                drop_pointer: std::mem::transmute::<*mut c_void, _>(drop_pointer),
             })
         }
     }
 
     /// # Safety
     /// The exception must be one of this library, caught and the caller's, and is not used afterwards.
-    unsafe fn describe_and_free(&self, exception: *mut Exception, is_dependent: bool) -> String {
-        // SAFETY: the caller's: between the two calls the exception is the current one of this thread, and its
-        // object lies behind its header unless it is one that was thrown again from an `exception_ptr`.
+    unsafe fn error_of(&self, exception: *mut Exception) -> Error {
+        // SAFETY: the caller's: between `begin_catch` and `end_catch` the exception is the current one of this
+        // thread, whose object lives as long as a pointer to it.
         unsafe {
             (self.begin_catch)(exception);
             let thrown = (self.current_type)();
-            let message = match is_dependent {
-                true => None,
-                false => self.what(thrown, exception.add(1).cast()),
-            };
-            let message = message.unwrap_or_else(|| Self::name_of(thrown));
+            let mut object = ptr::null_mut();
+            (self.current_exception)(&raw mut object);
+            let kind = KINDS.iter().find(|(name, _)| self.is(name, thrown, object).is_some());
+            let kind = kind.map_or(ErrorKind::Runtime, |(_, kind)| *kind);
+            let message = self.what(thrown, object).unwrap_or_else(|| name_of(thrown));
+            (self.drop_pointer)(&raw mut object);
             (self.end_catch)();
-            message
+            Error::new(kind, message)
+        }
+    }
+
+    /// The part of an object that is of a type, whose `type_info` has that name.
+    ///
+    /// # Safety
+    /// The object must be of the type that was thrown, and alive.
+    unsafe fn is(
+        &self,
+        name: &CStr,
+        thrown: *const TypeInfo,
+        object: *mut c_void,
+    ) -> Option<*mut c_void> {
+        let wanted = symbol(self.library, name)?.cast_const().cast::<TypeInfo>();
+        let mut object = object;
+        if thrown.is_null() || object.is_null() {
+            return None;
+        }
+        // SAFETY: the caller's; types have this table of functions in the C++ ABI.
+        unsafe {
+            let do_catch = (*(*wanted).functions).do_catch;
+            do_catch(wanted, thrown, &raw mut object, 1).then_some(object)
         }
     }
 
     /// The message of an object of `std::exception`.
     ///
     /// # Safety
-    /// The object must be of the type and alive.
+    /// As [`is`](Self::is).
     unsafe fn what(&self, thrown: *const TypeInfo, object: *mut c_void) -> Option<String> {
-        let mut object = object;
-        if thrown.is_null() {
-            return None;
-        }
-        // SAFETY: the caller's; objects of types of the C++ ABI have these tables of functions.
+        // SAFETY: the caller's; such objects have this table of functions in the C++ ABI.
         unsafe {
-            let do_catch = (*(*self.standard).functions).do_catch;
-            if !do_catch(self.standard, thrown, &raw mut object, 1) {
-                return None;
-            }
+            let object = self.is(c"_ZTISt9exception", thrown, object)?;
             let object = object.cast_const().cast::<StandardException>();
             let text = ((*(*object).functions).what)(object);
             (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
         }
     }
+}
 
-    /// # Safety
-    /// The type must be null or one of the C++ ABI.
-    unsafe fn name_of(thrown: *const TypeInfo) -> String {
-        // SAFETY: the caller's.
-        let name = unsafe { thrown.as_ref() }.map_or(ptr::null(), |thrown| thrown.name);
-        match name.is_null() {
-            true => "a C++ exception".to_owned(),
-            // SAFETY: names of types end with a zero byte.
-            false => {
-                let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-                format!("a C++ exception of type {name}")
-            }
-        }
+fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the library is open, and the name ends with a zero byte.
+    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// # Safety
+/// The type must be null or one of the C++ ABI.
+unsafe fn name_of(thrown: *const TypeInfo) -> String {
+    // SAFETY: the caller's.
+    let name = unsafe { thrown.as_ref() }.map_or(ptr::null(), |thrown| thrown.name);
+    if name.is_null() {
+        return "a C++ exception".to_owned();
     }
+    // SAFETY: names of types end with a zero byte.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    format!("a C++ exception of type {name}")
 }
