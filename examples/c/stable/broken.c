@@ -9,5 +9,4 @@ __attribute__((constructor)) static void register_operators(void)
     /* As the headers of PyTorch do, which throw. Nothing could catch that here. */
     if (aoti_torch_library_def(library, "this is no schema") != 0)
         __builtin_trap();
-    aoti_torch_delete_library_object(library);
 }

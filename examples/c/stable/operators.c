@@ -108,6 +108,11 @@ static int check_lists_and_texts(void)
     CHECK(size == 3 && memcmp(data, "a\0b", 4) == 0);
     OK(torch_delete_string(text));
     FAILS(torch_delete_string(NULL), "null");
+    LibraryHandle library = NULL;
+    OK(aoti_torch_library_init_fragment("stable_c_other", __FILE__, __LINE__, &library));
+    FAILS(aoti_torch_library_def(library, "no schema"), "");
+    FAILS(torch_library_impl(library, "absent", NULL, VERSION), "null");
+    OK(aoti_torch_delete_library_object(library));
 
     Word *value = NULL;
     OK(torch_new_stable_ivalue(&value));
@@ -477,6 +482,7 @@ static void nothing(Word *words, uint64_t arguments, uint64_t results)
     words[0] = 0;
 }
 
+/* The objects of the library are kept: PyTorch takes back what was registered when one is deleted. */
 __attribute__((constructor)) static void register_operators(void)
 {
     LibraryHandle library = NULL;
@@ -484,25 +490,20 @@ __attribute__((constructor)) static void register_operators(void)
     /* A kernel before its operator, and one at a key that PyTorch has alone. */
     aoti_torch_library_init_impl("stable_c", "CPU", __FILE__, __LINE__, &library);
     torch_library_impl(library, "twice", twice, VERSION);
-    aoti_torch_delete_library_object(library);
     aoti_torch_library_init_impl("stable_c", "NoSuchKey", __FILE__, __LINE__, &library);
     aoti_torch_library_impl(library, "twice", nothing);
-    aoti_torch_delete_library_object(library);
 
     aoti_torch_library_init_def("stable_c", __FILE__, __LINE__, &library);
     aoti_torch_library_def(library, "check() -> int");
     torch_library_def_with_tags(library, "twice(Tensor x) -> Tensor", tags, 1);
     torch_library_set_python_module(library, "module", "");
-    aoti_torch_delete_library_object(library);
     aoti_torch_library_init_fragment("stable_c", __FILE__, __LINE__, &library);
     aoti_torch_library_def(library, "refuses_devices() -> bool");
     aoti_torch_library_def(library, "generator_device(Generator generator) -> int");
     aoti_torch_library_def(library, "nothing(Tensor x) -> Tensor");
-    aoti_torch_delete_library_object(library);
     aoti_torch_library_init_impl("stable_c", "CompositeExplicitAutograd", __FILE__, __LINE__, &library);
     aoti_torch_library_impl(library, "check", check);
     aoti_torch_library_impl(library, "refuses_devices", refuses_devices);
     aoti_torch_library_impl(library, "generator_device", generator_device);
     aoti_torch_library_impl(library, "nothing", nothing);
-    aoti_torch_delete_library_object(library);
 }

@@ -55,10 +55,8 @@ __attribute__((constructor)) void register_operators() {
   LibraryHandle library = nullptr;
   aoti_torch_library_init_def("stable_throws", __FILE__, __LINE__, &library);
   aoti_torch_library_def(library, "throws(int how) -> int");
-  aoti_torch_delete_library_object(library);
   aoti_torch_library_init_impl("stable_throws", "CompositeExplicitAutograd", __FILE__, __LINE__, &library);
   aoti_torch_library_impl(library, "throws", throws);
-  aoti_torch_delete_library_object(library);
 }
 
 } // namespace

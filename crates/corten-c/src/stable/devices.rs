@@ -81,10 +81,7 @@ unsafe extern "C" fn aoti_torch_get_current_device_index(device: *mut i32) -> Ou
 
 /// # Safety
 /// The place must be valid for a write.
-unsafe extern "C" fn aoti_torch_get_current_stream(
-    device: i32,
-    made: *mut *mut Stream,
-) -> Outcome {
+unsafe extern "C" fn aoti_torch_get_current_stream(device: i32, made: *mut *mut Stream) -> Outcome {
     // SAFETY: the caller's.
     guard(|| unsafe {
         write_to(made, Box::into_raw(Box::new(gpu::current_stream(index_of(device)?)?)))

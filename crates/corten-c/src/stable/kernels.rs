@@ -170,9 +170,8 @@ fn define(namespace: &Namespace, schema: &str) -> Result<()> {
         overload => format!("{}::{}.{overload}", namespace.name, parsed.name),
     };
     // Operators of packages that the registry has anyway: kernels of the extension go before its own.
-    let is_known = registry::find(&name).is_some_and(|op| {
-        op.def().implementation != "library" && same_types(op.schema(), &parsed)
-    });
+    let is_known = registry::find(&name)
+        .is_some_and(|op| op.def().implementation != "library" && same_types(op.schema(), &parsed));
     if !is_known {
         namespace.library.define(schema)?;
     }

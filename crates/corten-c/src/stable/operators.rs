@@ -5,9 +5,10 @@ use super::handle::{TensorHandle, give, tensor_at};
 use super::lists::numbers;
 use super::outcome::{Outcome, guard};
 use crate::tensor::write_to;
-use crate::value::slice_of;
+use crate::value::{slice_of, text_of};
 use corten::core::bail;
 use corten::{Result, Scalar, Tensor, op};
+use std::ffi::c_char;
 
 /// # Safety
 /// The handle must be null or alive.
@@ -161,7 +162,47 @@ unsafe extern "C" fn aoti_torch_index_put_out(
     })
 }
 
+/// # Safety
+/// The handles must be alive.
+unsafe extern "C" fn aoti_torch_scatter_out(
+    out: TensorHandle,
+    tensor: TensorHandle,
+    dim: i64,
+    index: TensorHandle,
+    from: TensorHandle,
+) -> Outcome {
+    // SAFETY: the caller's.
+    guard(|| unsafe {
+        let (index, from) = (tensor_at(index)?, tensor_at(from)?);
+        op::scatter_src_out(tensor_at(tensor)?, dim, index, from, tensor_at(out)?)?;
+        Ok(())
+    })
+}
+
+/// # Safety
+/// The handles must be alive, the text end with a zero byte.
+unsafe extern "C" fn aoti_torch_scatter_reduce_out(
+    out: TensorHandle,
+    tensor: TensorHandle,
+    dim: i64,
+    index: TensorHandle,
+    from: TensorHandle,
+    reduce: *const c_char,
+    include_self: i32,
+) -> Outcome {
+    // SAFETY: the caller's.
+    guard(|| unsafe {
+        let (index, from) = (tensor_at(index)?, tensor_at(from)?);
+        let (reduce, include) = (text_of("a reduction", reduce)?, include_self != 0);
+        let (tensor, out) = (tensor_at(tensor)?, tensor_at(out)?);
+        op::scatter_reduce_two_out(tensor, dim, index, from, reduce, include, out)?;
+        Ok(())
+    })
+}
+
 super::functions! {
+    aoti_torch_scatter_out
+    aoti_torch_scatter_reduce_out
     aoti_torch_clone
     aoti_torch_clone_preserve_strides
     aoti_torch_tensor_copy_

@@ -171,7 +171,8 @@ fn contents(name: &str) -> Vec<u8> {
         return library(name, None, &all);
     }
     if name.starts_with("libcudart.so.") {
-        let all: Vec<_> = cudart::functions().map(|(name, address)| symbol(name, address)).collect();
+        let all: Vec<_> =
+            cudart::functions().map(|(name, address)| symbol(name, address)).collect();
         return library(name, Some(name), &all);
     }
     library(name, None, &[])

@@ -121,8 +121,7 @@ unsafe extern "C" fn torch_device_to_pyobject(
 /// The handle must be null or alive.
 unsafe fn generator_at<'a>(generator: *const Generator) -> Result<&'a Generator> {
     // SAFETY: the caller's.
-    unsafe { generator.as_ref() }
-        .ok_or_else(|| err!(Runtime, "the handle of a generator is null"))
+    unsafe { generator.as_ref() }.ok_or_else(|| err!(Runtime, "the handle of a generator is null"))
 }
 
 /// # Safety
@@ -132,9 +131,7 @@ unsafe extern "C" fn torch_new_generator_handle(
     made: *mut *mut Generator,
 ) -> Outcome {
     // SAFETY: the caller's.
-    guard(|| unsafe {
-        write_to(made, Box::into_raw(Box::new(generator_at(generator)?.clone())))
-    })
+    guard(|| unsafe { write_to(made, Box::into_raw(Box::new(generator_at(generator)?.clone()))) })
 }
 
 /// # Safety

@@ -1,9 +1,9 @@
 //! Values that describe what a range of the profiler was given.
 
+use super::create::count;
 use super::handle::{TensorHandle, tensor_at};
 use super::lists::take_box;
 use super::outcome::{Outcome, guard};
-use super::create::count;
 use crate::tensor::write_to;
 use crate::value::{slice_of, text_of};
 use corten::Result;

@@ -29,12 +29,7 @@ unsafe extern "C" {
     fn _Unwind_DeleteException(exception: *mut Exception);
 
     /// Calls a function of up to three arguments; null, or the exception that it threw.
-    fn corten_c_catching_call(
-        function: *const c_void,
-        a: u64,
-        b: u64,
-        c: u64,
-    ) -> *mut Exception;
+    fn corten_c_catching_call(function: *const c_void, a: u64, b: u64, c: u64) -> *mut Exception;
 
     /// Where `corten_c_catching_call` goes on after an exception, whose address is in the first register.
     static corten_c_catching_landing: u8;

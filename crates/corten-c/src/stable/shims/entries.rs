@@ -1,6 +1,6 @@
 //! The entries of the operators, and the reading of their arguments.
 
-use super::{FOR_ALL, FOR_CPU, OTHERS};
+use crate::stable::FUNCTIONS;
 use crate::stable::create::count;
 use crate::stable::handle::{TensorHandle, give, tensor_at};
 use crate::stable::outcome::{Outcome, guard};
@@ -12,13 +12,44 @@ use corten::ops::schema::{Argument, BaseType, Type};
 use corten::ops::{AnyOp, IValue, OpKind, Stack, registry};
 use corten::{Generator, Result, Tensor};
 use std::arch::global_asm;
+use std::collections::BTreeSet;
 use std::ffi::c_char;
+use std::sync::LazyLock;
 
 /// Bytes from one entry to the next.
 const ENTRY: u64 = 16;
 
-/// The number of entries.
-const COUNT: usize = FOR_CPU.len() + FOR_ALL.len() + OTHERS.len();
+/// The number of entries, some of which are spare.
+const COUNT: usize = 160;
+
+/// All symbols of the ABI, those of other functions included.
+const RECORD: &str = include_str!("../../../stable.txt");
+
+/// Entries that have an operator: the symbol, and the operator.
+static SHIMS: LazyLock<Vec<(&str, &'static dyn AnyOp)>> = LazyLock::new(|| {
+    let others: BTreeSet<&str> =
+        FUNCTIONS.iter().copied().flatten().map(|function| function.name).collect();
+    let symbols = RECORD.lines().filter(|symbol| !others.contains(symbol));
+    let found = symbols.filter_map(|symbol| {
+        let name = symbol.strip_prefix("aoti_torch_")?;
+        let name =
+            ["cpu_", "aten_"].iter().find_map(|kind| name.strip_prefix(kind)).unwrap_or(name);
+        Some((symbol, operator(name)?))
+    });
+    found.take(COUNT).collect()
+});
+
+/// The operator of a name in C: `add.Scalar` of `add_Scalar`.
+fn operator(name: &str) -> Option<&'static dyn AnyOp> {
+    let whole = registry::find(&format!("aten::{name}"));
+    whole.or_else(|| {
+        let mut places = name.rmatch_indices('_');
+        places.find_map(|(place, _)| {
+            let (name, overload) = (&name[..place], &name[place + 1..]);
+            registry::find(&format!("aten::{name}.{overload}"))
+        })
+    })
+}
 
 unsafe extern "C" {
     /// Where the entries begin.
@@ -80,19 +111,9 @@ global_asm!(
 
 /// The functions by name.
 pub(in crate::stable) fn functions() -> impl Iterator<Item = (String, u64)> {
-    let plain = |name: &str| name.replace('.', "_");
-    let for_cpu = FOR_CPU.iter().map(move |op| format!("aoti_torch_cpu_{}", plain(op)));
-    let for_all = FOR_ALL.iter().map(move |op| format!("aoti_torch_aten_{}", plain(op)));
-    let others = OTHERS.iter().map(|(name, _)| (*name).to_owned());
     let begin = (&raw const corten_c_shims) as u64;
-    let names = for_cpu.chain(for_all).chain(others).enumerate();
-    names.map(move |(index, name)| (name, begin + index as u64 * ENTRY))
-}
-
-/// The operator of an entry.
-fn operator(index: usize) -> Option<&'static str> {
-    let others = OTHERS.iter().map(|(_, op)| op);
-    FOR_CPU.iter().chain(FOR_ALL).chain(others).nth(index).copied()
+    let names = SHIMS.iter().enumerate();
+    names.map(move |(index, (name, _))| ((*name).to_owned(), begin + index as u64 * ENTRY))
 }
 
 /// The registers that carry arguments, as the entries store them.
@@ -166,15 +187,14 @@ impl Arguments<'_> {
 /// Called by the entries, whose callers owe arguments of the operator's schema.
 unsafe extern "C" fn run(index: u32, registers: *const Registers, stack: *const u64) -> Outcome {
     guard(|| {
-        let name = operator(index as usize).unwrap_or("");
-        let Some(op) = registry::find(&format!("aten::{name}")) else {
-            bail!(Runtime, "operator aten::{name} does not exist");
+        let Some((_, op)) = SHIMS.get(index as usize) else {
+            bail!(Runtime, "there is no operator of number {index}");
         };
         // SAFETY: the entries store the registers where `registers` points.
         let registers = unsafe { &*registers };
         let mut arguments = Arguments { registers, stack, integers: 0, doubles: 0 };
         // SAFETY: the caller's.
-        unsafe { call(op, &mut arguments) }
+        unsafe { call(*op, &mut arguments) }
     })
 }
 
@@ -344,9 +364,8 @@ unsafe fn list_of(data: u64, length: usize, element: &Type) -> Result<IValue> {
             }
             Type::Optional(inner) if inner.bare() == &Type::Base(BaseType::Tensor) => {
                 let places = slice_of(data as *const *const TensorHandle, length)?.iter();
-                let tensors = places.map(|place| {
-                    place.as_ref().map(|handle| tensor_of(*handle)).transpose()
-                });
+                let tensors =
+                    places.map(|place| place.as_ref().map(|handle| tensor_of(*handle)).transpose());
                 IValue::OptionalTensorList(tensors.collect::<Result<_>>()?)
             }
             other => return unsupported(other),
