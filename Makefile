@@ -11,7 +11,7 @@ packaged = rm -rf target/$(1)/python && mkdir -p target/$(1)/python && cp -r pyt
 	rm -f target/$(1)/python/corten/_C.abi3.so && \
 	cp target/$(or $(2),$(1))/lib_C.so target/$(1)/python/corten/_C.abi3.so
 
-.PHONY: c-library c-test demo test test-full test-rust test-features test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: c-library c-test stable-test demo test test-full test-rust test-features test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -63,6 +63,11 @@ c-test: $(VENV)/numpy
 	cp target/debug/examples/libcorten_shared.so target/c-test/lib/libcorten.so
 	cargo xtask header target/c-test/include
 	PYTHONPATH=target/debug/python $(PY) examples/c/run.py target/c-test target/debug/examples/use_operators
+
+## An extension built with the headers of PyTorch's stable ABI, in PyTorch and in Corten. PYTHON_WITH_TORCH has PyTorch;
+## TORCHVISION_LIBRARY may name torchvision's _C_stable.so, whose kernels are compared with Corten's.
+stable-test:
+	PYTHONPATH=python $(PYTHON_WITH_TORCH) examples/c/stable/compare.py target/stable-test
 
 # NVRTC compiles without a GPU. It is 110 MB: where it cannot be had, the check says that it did not run.
 $(VENV)/nvrtc: $(VENV)/bin/python

@@ -56,7 +56,35 @@ def main(folder, program):
     run(compiler, *FLAGS, "-shared", "-fPIC", HERE / "operators.c", "-lm", "-o", operators)
     run(pathlib.Path(program).resolve(), operators)
     run(sys.executable, HERE / "use_operators.py", operators)
+    stable(compiler, home)
     nim(home, libraries)
+
+
+def stable(compiler, home):
+    """Libraries of PyTorch's stable C ABI, linked as extensions are: to libraries of PyTorch by name."""
+    source, folder = HERE / "stable", home / "stable"
+    folder.mkdir(exist_ok=True)
+    (folder / "none.c").write_text("")
+    (folder / "unknown.c").write_text("void _ZN3c106Tensor6methodEv(void);\n"
+                                      "void call(void) { _ZN3c106Tensor6methodEv(); }\n")
+    names = "torch", "torch_cpu", "c10"
+    for name in names:
+        run(compiler, "-shared", "-fPIC", folder / "none.c", f"-Wl,-soname,lib{name}.so", "-o",
+            folder / f"lib{name}.so")
+    linked = ["-shared", "-fPIC", f"-L{folder}", "-Wl,--no-as-needed", *(f"-l{name}" for name in names)]
+    flags = [flag for flag in FLAGS if not flag.startswith("-I")]
+    run(compiler, *flags, source / "operators.c", *linked, "-o", folder / "libstable_operators.so")
+    run(compiler, *flags, source / "broken.c", *linked, "-o", folder / "libstable_broken.so")
+    run(compiler, "-O1", folder / "unknown.c", *linked, "-o", folder / "libstable_unknown.so")
+    thrower = folder / "libstable_throws.so"
+    thrower.unlink(missing_ok=True)
+    if cpp := os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++"):
+        run(cpp, "-std=c++17", "-O1", "-Wall", "-Wextra", source / "throws.cpp", *linked, "-o", thrower)
+    else:
+        print("exceptions of kernels were not tested: there is no C++ compiler")
+    for name in names:
+        (folder / f"lib{name}.so").unlink()
+    run(sys.executable, source / "use_stable.py", folder)
 
 
 def nim(home, libraries):

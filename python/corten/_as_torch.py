@@ -8,6 +8,7 @@ is renamed.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import importlib.machinery
@@ -15,7 +16,7 @@ import importlib.util
 import sys
 import types
 
-from corten import _absent
+from corten import _C, _absent
 
 _OURS, _THEIRS = "corten", "torch"
 _SPAWN = "multiprocessing.spawn"
@@ -189,6 +190,10 @@ def install_as_torch(instead_of=None):
     for name, module in list(sys.modules.items()):
         if _is_ours(name):
             _rename_module(name, module)
+    # Extension modules of packages are linked to libraries of PyTorch. Where those cannot be made, importing such
+    # a module says so.
+    with contextlib.suppress(RuntimeError):
+        _C._provide_stable_abi()
     # New processes find this function before they know the other name.
     install_as_torch.__module__ = _OURS + "._as_torch"
     version = importlib.import_module("torch.torch_version")

@@ -195,24 +195,26 @@ loaded_libraries = set()
 
 
 def load_library(path):
-    """Loads a library that registers operators: a file that was built with ``corten_library.h``.
+    """Loads a library that registers operators: one that was built for PyTorch's stable C ABI, or with
+    ``corten_library.h``.
 
-    Its function ``corten_library_init`` is called once, with the functions of the C interface. The
-    libraries of torchvision are linked to PyTorch. Their operators are in the registry, so that
-    there is nothing to load.
+    Libraries of the stable ABI, which PyTorch loads as well, register their operators and kernels when they are
+    loaded. Of others the function ``corten_library_init`` is called once, with the functions of the C interface.
+    The operators of torchvision are in the registry, so that there is nothing to load.
 
     Raises:
-        OSError: The library cannot be loaded, as all that are linked to PyTorch.
-        RuntimeError: It was built for another version of the interface; other classes as its function fails.
+        OSError: The library cannot be loaded, as all that were built for PyTorch's C++ interface.
+        RuntimeError: An operator cannot be registered, or the library was built for another version of the
+            interface; other classes as its function fails.
     """
-    import ctypes
     import os
 
     path = os.path.realpath(path)
     folder, name = os.path.split(path)
     if (os.path.basename(folder), name.partition(".")[0]) not in _BUILT_IN:
-        ctypes.CDLL(path)
-        _C._load_library(path)
+        refusal = _C._load_library(path)
+        if isinstance(refusal, str):
+            raise OSError(refusal)
     loaded_libraries.add(path)
 
 

@@ -48,7 +48,7 @@ fn describe(op: &'static dyn AnyOp) -> CortenOperator {
 ///
 /// # Safety
 /// The texts must end with a zero byte; the overload may be null.
-unsafe fn full_name(name: *const c_char, overload: *const c_char) -> Result<String> {
+pub(crate) unsafe fn full_name(name: *const c_char, overload: *const c_char) -> Result<String> {
     // SAFETY: the caller's.
     let name = unsafe { text_of("the name of an operator", name) }?;
     let mut full = match name.contains("::") {

@@ -11,6 +11,9 @@
 //! # }
 //! ```
 //!
+//! Libraries of PyTorch's stable C ABI, `aoti_torch_*` and `torch_*`, are loaded by the same function, and [`provide`]
+//! prepares the process for those that something else loads.
+//!
 //! `make c-library` makes the shared library `libcorten.so` and the static one of it.
 
 mod allocator;
@@ -23,6 +26,7 @@ mod kernels;
 mod library;
 mod load;
 mod random;
+mod stable;
 mod status;
 mod table;
 mod tensor;
@@ -36,6 +40,8 @@ pub use function::*;
 pub use library::*;
 pub use load::*;
 pub use random::*;
+
+pub use stable::{PythonObjects, provide, set_python_objects, stable_symbols};
 pub use status::*;
 pub use table::*;
 pub use tensor::*;

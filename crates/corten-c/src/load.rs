@@ -1,5 +1,6 @@
 //! Libraries of operators that are loaded while a program runs.
 
+use crate::stable::{Loading, explain, provide_for};
 use crate::status::{CortenStatus, check_callback, guard};
 use crate::table::{CortenApi, api};
 use crate::value::text_of;
@@ -20,28 +21,51 @@ pub type CortenLibraryInit = unsafe extern "C" fn(api: *const CortenApi) -> Cort
 /// Libraries that have registered their operators, by the handle of the dynamic linker.
 static LOADED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
+/// What became of a library that was to be loaded.
+pub enum Loaded {
+    /// The dynamic linker does not load it, and why.
+    Refused(String),
+    /// It is loaded. Whether it has a `corten_library_init`.
+    Loaded(bool),
+}
+
 /// Loads a library that registers operators: its constructors run, and then its `corten_library_init`, if it has
-/// one, once. Returns whether it has. The library stays loaded.
+/// one, once. Returns whether it has. The library stays loaded. Libraries of PyTorch's stable C ABI register their
+/// operators in constructors.
 ///
 /// # Errors
-/// `Runtime` when it cannot be loaded, and those of its function.
+/// `Runtime` when it cannot be loaded or does not register its operators, and those of its function.
 pub fn load_library(path: impl AsRef<Path>) -> Result<bool> {
+    match try_load_library(path)? {
+        Loaded::Loaded(has_entry) => Ok(has_entry),
+        Loaded::Refused(message) => bail!(Runtime, "{message}"),
+    }
+}
+
+/// As [`load_library`], telling apart what the dynamic linker refuses.
+///
+/// # Errors
+/// As [`load_library`].
+pub fn try_load_library(path: impl AsRef<Path>) -> Result<Loaded> {
     let path = path.as_ref();
     let text = CString::new(path.as_os_str().as_bytes())
         .map_err(|_| err!(Value, "the path of a library contains a zero byte"))?;
+    provide_for(path)?;
+    let loading = Loading::begin();
     // SAFETY: the text ends with a zero byte. What constructors of the library do is its author's promise.
     let handle = unsafe { libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
-        bail!(Runtime, "{}", linker_message(path));
+        return Ok(Loaded::Refused(explain(linker_message(path))));
     }
+    loading.finish()?;
     // SAFETY: the handle is open and the name ends with a zero byte.
     let entry = unsafe { libc::dlsym(handle, ENTRY.as_ptr()) };
     if entry.is_null() {
-        return Ok(false);
+        return Ok(Loaded::Loaded(false));
     }
     // The lock is not held meanwhile: a library may load others.
     if !enter(handle.addr()) {
-        return Ok(true);
+        return Ok(Loaded::Loaded(true));
     }
     // SAFETY: a function of this name has this type, which the header declares.
     let init = unsafe { std::mem::transmute::<*mut c_void, CortenLibraryInit>(entry) };
@@ -52,7 +76,7 @@ pub fn load_library(path: impl AsRef<Path>) -> Result<bool> {
         // It may try again.
         loaded().retain(|other| *other != handle.addr());
     }
-    done.map(|()| true)
+    done.map(|()| Loaded::Loaded(true))
 }
 
 fn loaded() -> MutexGuard<'static, Vec<usize>> {

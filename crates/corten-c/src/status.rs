@@ -86,7 +86,7 @@ pub(crate) fn guard_value<T>(otherwise: T, body: impl FnOnce() -> Result<T>) -> 
     found
 }
 
-fn panic_message(payload: &(dyn Any + Send)) -> &str {
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> &str {
     match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(text), _) => text,
         (None, Some(text)) => text,

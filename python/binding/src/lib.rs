@@ -27,6 +27,7 @@ mod overrides;
 mod printing;
 mod py;
 mod shared;
+mod stable;
 mod storage;
 mod tensor;
 mod types;
@@ -49,6 +50,7 @@ pub unsafe extern "C" fn PyInit__C() -> *mut ffi::PyObject {
         py::call::install_panic_hook();
         py::gil::init();
         warnings::init();
+        stable::init();
         corten::init()?;
         let module = create()?;
         fill(&module)?;
@@ -93,6 +95,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(overrides::functions());
     rows.extend(printing::functions());
     rows.extend(shared::functions());
+    rows.extend(stable::functions());
     rows.extend(storage::functions());
     rows.extend(tensor::functions());
     rows.extend(types::generator::functions());

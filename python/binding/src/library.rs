@@ -55,7 +55,11 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
         method!("_load_library", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_load_library(str path)").parse(None, args)?;
             let path = bound.str(0)?;
-            Ok(Obj::bool(detach(|| corten_c::load_library(path))?))
+            // Text is why the dynamic linker does not load it.
+            match detach(|| corten_c::try_load_library(path))? {
+                corten_c::Loaded::Loaded(has_entry) => Ok(Obj::bool(has_entry)),
+                corten_c::Loaded::Refused(message) => Obj::str_from(&message),
+            }
         }),
         method!("_op_call_below_autograd", |_m: &Obj, args: Args<'_>| {
             let [wanted, rest @ ..] = args.positional else {

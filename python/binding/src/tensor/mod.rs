@@ -54,5 +54,5 @@ pub(crate) use memory::{
 };
 pub(crate) use object::{
     TENSOR, expect, get, is_dense_cpu, is_disabled_function, is_tensor, overrides, this, wrap,
-    wrap_owned,
+    wrap_as, wrap_owned,
 };
