@@ -86,14 +86,15 @@ fn fills() {
 }
 
 fn reports() {
-    set_memory_reporter(Some(|event| {
+    let reporter = |event: &MemoryReport| {
         assert!(event.total_reserved >= event.total_allocated && !event.out_of_memory);
         REPORTED.fetch_add(event.nbytes, Ordering::Relaxed);
-    }));
+    };
+    assert!(set_memory_reporter(Some(std::sync::Arc::new(reporter))).is_none());
     let blocks = [allocate(100), allocate(2 << 20)];
     let during = REPORTED.load(Ordering::Relaxed);
     drop(blocks);
-    set_memory_reporter(None);
+    assert!(set_memory_reporter(None).is_some());
     assert!(during >= 100 + (2 << 20));
     assert_eq!(REPORTED.load(Ordering::Relaxed), 0);
     drop(allocate(100));

@@ -1,6 +1,6 @@
-//! The reporting hook: tells a profiler about every allocation and free.
+//! The reporter: tells a profiler about every allocation and free.
 
-use std::sync::RwLock;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use super::stats;
 use crate::{Device, allocator::cpu};
@@ -24,31 +24,46 @@ pub struct MemoryReport {
     pub out_of_memory: bool,
 }
 
-/// Receives the events. Must not allocate tensors.
-pub type MemoryReporter = fn(&MemoryReport);
+/// Receives the events, on the thread that allocates or frees. It must not allocate tensors, nor wait for a
+/// thread that does.
+pub trait MemoryReporter: Send + Sync {
+    /// Takes note of one event.
+    fn report(&self, event: &MemoryReport);
+}
 
-static REPORTER: RwLock<Option<MemoryReporter>> = RwLock::new(None);
+impl<F: Fn(&MemoryReport) + Send + Sync> MemoryReporter for F {
+    fn report(&self, event: &MemoryReport) {
+        self(event);
+    }
+}
 
-/// Installs or removes the hook. While one is installed every allocation is slower.
-pub fn set_memory_reporter(reporter: Option<MemoryReporter>) {
-    *REPORTER.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = reporter;
-    cpu::set_mode(cpu::REPORTING, reporter.is_some());
+static REPORTER: RwLock<Option<Arc<dyn MemoryReporter>>> = RwLock::new(None);
+
+/// Installs or removes the reporter, and gives the one that was. While one is installed every allocation is
+/// slower.
+pub fn set_memory_reporter(
+    reporter: Option<Arc<dyn MemoryReporter>>,
+) -> Option<Arc<dyn MemoryReporter>> {
+    let installed = reporter.is_some();
+    let mut present = REPORTER.write().unwrap_or_else(PoisonError::into_inner);
+    let before = std::mem::replace(&mut *present, reporter);
+    cpu::set_mode(cpu::REPORTING, installed);
+    before
 }
 
 #[cold]
 pub(super) fn report(address: usize, nbytes: i64, requested: usize, out_of_memory: bool) {
-    let reporter = *REPORTER.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if let Some(reporter) = reporter {
-        let (total_allocated, total_reserved) = stats::totals();
-        let device = Device::CPU;
-        reporter(&MemoryReport {
-            address,
-            nbytes,
-            requested,
-            total_allocated,
-            total_reserved,
-            device,
-            out_of_memory,
-        });
-    }
+    // A handle of its own: the reporter may be exchanged meanwhile.
+    let reporter = REPORTER.read().unwrap_or_else(PoisonError::into_inner).clone();
+    let Some(reporter) = reporter else { return };
+    let (total_allocated, total_reserved) = stats::totals();
+    reporter.report(&MemoryReport {
+        address,
+        nbytes,
+        requested,
+        total_allocated,
+        total_reserved,
+        device: Device::CPU,
+        out_of_memory,
+    });
 }
