@@ -49,7 +49,10 @@ impl Class for PyStorage {
                 method!("element_size", |_s: &Obj, _a: Args<'_>| Obj::int(1)),
                 method!(
                     "data_ptr",
-                    |s: &Obj, _a: Args<'_>| Obj::int(get_this(s).data_ptr() as i64)
+                    |s: &Obj, _a: Args<'_>| {
+                        get_this(s).materialise()?;
+                        Obj::int(get_this(s).data_ptr() as i64)
+                    }
                 ),
                 method!("resizable", |s: &Obj, _a: Args<'_>| Ok(Obj::bool(
                     get_this(s).is_resizable()

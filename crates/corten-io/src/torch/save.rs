@@ -5,7 +5,7 @@ use super::stream::{MAGIC, PROTOCOL};
 use crate::atomic;
 use crate::pickle::Writer;
 use crate::value::Value;
-use corten_core::{DType, Error, ErrorKind, Result, Storage, bail};
+use corten_core::{DType, Error, ErrorKind, MemoryFormat, Result, Storage, bail};
 use corten_ops::{Tensor, op};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -117,6 +117,12 @@ fn pickled(value: &Value, is_stream: bool) -> Result<(Vec<u8>, Storages)> {
                 "tensors of the layout torch.{} are not saved",
                 tensor.layout().name()
             )
+        };
+        // Readers know no negative strides.
+        let tensor = if tensor.strides().iter().any(|&stride| stride < 0) {
+            op::contiguous(&tensor, MemoryFormat::Contiguous)?
+        } else {
+            tensor
         };
         let storage = tensor.storage()?.clone();
         let (mut found, mut keys) = (found.borrow_mut(), keys.borrow_mut());

@@ -68,6 +68,7 @@ fn copy_(stack: &mut Stack) -> Result<()> {
     } else {
         op::copy_(target, &source, *non_blocking)?;
     }
-    stack.truncate(1);
+    let target = target.clone();
+    stack.replace(target);
     Ok(())
 }
