@@ -123,7 +123,8 @@ _LAZY = {
     "fake_quantize_per_channel_affine": "_fake_quantize",
     "fake_quantize_per_tensor_affine": "_fake_quantize",
     "svd_lowrank": "_lowrank", "pca_lowrank": "_lowrank",
-    "compiled_with_cxx11_abi": "_settings", "install_as_torch": "_as_torch",
+    "compiled_with_cxx11_abi": "_settings", "install_as_torch": "_as_torch", "set_negative_steps": "_settings",
+    "are_negative_steps_enabled": "_settings",
     **dict.fromkeys((
         "sym_float", "sym_fresh_size", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not",
         "sym_sqrt", "sym_sum", "SymBool", "SymFloat", "SymInt", "DisableTorchFunction",

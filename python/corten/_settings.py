@@ -35,6 +35,20 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
         _C._cuda_onlyWarnOfDeterminism(warn_only)
 
 
+def set_negative_steps(enabled):
+    """Lets slices have negative steps: ``x[::-1]`` is a view then, as in NumPy.
+
+    Without it they raise ``ValueError``, as in PyTorch, on which programs rely. The switch is of the whole process
+    and only about slices in Python: views with negative strides work either way.
+    """
+    _C._set_negative_steps(enabled)
+
+
+def are_negative_steps_enabled():
+    """Whether slices may have negative steps."""
+    return _C._get_negative_steps()
+
+
 def are_deterministic_algorithms_enabled():
     """Whether the same results are asked for in every run."""
     return _C._get_deterministic_algorithms()

@@ -71,13 +71,13 @@ def pin_memory(self, device=None):
         raise NotImplementedError("pin_memory: this build has no pinned memory")
     if self.layout is not _C.strided:
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
-    # Elements that share their memory cannot be copied to one by one.
-    return pin(self.contiguous() if 0 in self.stride() else self)
+    # Elements that share their memory, or lie backwards, cannot be copied to one by one.
+    return pin(self.contiguous() if min(self.stride(), default=1) <= 0 else self)
 
 
 def const_data_ptr(self):
-    """The address of the first element, to read from."""
-    return self.data_ptr()
+    """The address of the first element, to read from: memory that is shared with lazy clones stays shared."""
+    return _C._data_address(self)
 
 
 def is_distributed(self):

@@ -94,13 +94,17 @@ def reduce_tensor(tensor):
         arguments = (tensor.dtype, tuple(tensor.size()), tensor.stride(), tensor.requires_grad)
         return _rebuild_meta_tensor_no_storage, arguments
     name = short_dtype(tensor.dtype)
+    requires_grad = tensor.requires_grad
+    if min(tensor.stride(), default=0) < 0:
+        # Readers know no negative strides.
+        tensor = tensor.detach().contiguous()
     untyped = tensor.untyped_storage()
     shape = (tensor.storage_offset(), tuple(tensor.size()), tuple(tensor.stride()))
     flags = {
         flag: True for flag, is_set in (("conj", tensor.is_conj()), ("neg", tensor.is_neg()))
         if is_set
     }
-    tail = (tensor.requires_grad, OrderedDict())
+    tail = (requires_grad, OrderedDict())
     if name in NAME_OF_DTYPE:
         storage = TypedStorage(wrap_storage=untyped, dtype=tensor.dtype, _internal=True)
         arguments = (storage, *shape, *tail)

@@ -139,7 +139,8 @@ fn clone_obeying_contract(grad: &Tensor, variable: &Tensor) -> Result<Tensor> {
     if grad.layout() != Layout::Strided {
         return op::clone(grad, None);
     }
-    if !variable.is_non_overlapping_and_dense() {
+    let reversed = variable.strides().iter().any(|&stride| stride < 0);
+    if !variable.is_non_overlapping_and_dense() || reversed {
         return op::clone(grad, Some(MemoryFormat::Contiguous));
     }
     let copy = op::new_empty_strided(

@@ -2,6 +2,7 @@
 
 use crate::ownership::OwnershipWalk;
 use crate::{Autograd, BackwardOptions, WeakNode, graph, meta};
+use corten_core::geometry::ascending;
 use corten_core::tls::{ExcludeGuard, IncludeGuard};
 use corten_core::{
     DispatchKey, GradModeGuard, KeySet, MemoryFormat, Result, WeakTensor, bail,
@@ -308,17 +309,14 @@ fn overwrite(tensor: &Tensor, found: &Tensor) -> Result<()> {
     let Some(base) = crate::view::base_of(tensor) else {
         return set_tangent(tensor, found.clone());
     };
-    let whole = op::empty_strided(
-        &base.sizes(),
-        &base.strides(),
-        Some(base.dtype()),
-        None,
-        Some(base.device()),
-        None,
-    )?;
-    op::zero_(&whole)?;
-    let offset = tensor.storage_offset() - base.storage_offset();
-    let part = op::as_strided(&whole, &tensor.sizes(), &tensor.strides(), Some(offset))?;
+    let (sizes, offset) = (base.sizes(), base.storage_offset());
+    let (strides, start, reversed) = ascending(&sizes, &base.strides(), offset);
+    let buffer =
+        op::empty_strided(&sizes, &strides, Some(base.dtype()), None, Some(base.device()), None)?;
+    op::zero_(&buffer)?;
+    let offset = tensor.storage_offset() - start;
+    let part = crate::view::strided(&buffer, &tensor.sizes(), &tensor.strides(), offset)?;
+    let whole = if reversed.is_empty() { buffer } else { op::flip_view(&buffer, &reversed)? };
     op::copy_(&part, found, false)?;
     set_tangent(&base, whole)?;
     set_tangent(tensor, part)

@@ -6,6 +6,7 @@ use crate::meta::{self, Meta};
 use crate::node::{Grads, InputMetadata, Node, NodeBody, NodeRef, undefined_grads};
 use crate::ownership::OwnershipWalk;
 use crate::view::{self, CreationMeta, ViewFn, ViewMeta};
+use corten_core::geometry::ascending;
 use corten_core::{DType, Dims, MemoryFormat, Result, bail, bug};
 use corten_ops::{Tensor, op};
 use smallvec::SmallVec;
@@ -148,16 +149,6 @@ impl CopySlices {
         edges.into_iter().for_each(|edge| node.add_edge(edge));
         Ok(node.share())
     }
-
-    fn slice_of(&self, base: &Tensor) -> Result<Tensor> {
-        match &self.replay {
-            Some(replay) => replay(base),
-            None => {
-                let offset = self.view.offset - self.base.offset;
-                op::as_strided(base, &self.view.sizes, &self.view.strides, Some(offset))
-            }
-        }
-    }
 }
 
 impl NodeBody for CopySlices {
@@ -169,9 +160,22 @@ impl NodeBody for CopySlices {
         let Some(grad) = grads.into_iter().next().filter(|grad| grad.defined()) else {
             return Ok(undefined_grads(ctx.node().num_outputs()));
         };
-        let result = new_empty_strided(&grad, &self.base)?;
+        let Geometry { sizes, strides, offset } = &self.base;
+        let (strides, start, reversed) = ascending(sizes, strides, *offset);
+        let buffer =
+            op::new_empty_strided(&grad, sizes, &strides, None::<DType>, None, None, None)?;
+        let result = match reversed.is_empty() {
+            true => buffer.clone(),
+            false => op::flip_view(&buffer, &reversed)?,
+        };
         op::copy_(&result, &grad, false)?;
-        let slice = self.slice_of(&result)?;
+        let slice = match &self.replay {
+            Some(replay) => replay(&result)?,
+            None => {
+                let Geometry { sizes, strides, offset } = &self.view;
+                view::strided(&buffer, sizes, strides, offset - start)?
+            }
+        };
         // The function may save what it gets, and the slice is written to below.
         let through = op::clone(&slice, Some(MemoryFormat::Contiguous))?;
         let inner = Backward::new(&self.function, SmallVec::from_slice(ctx.needed_edges()));
@@ -203,10 +207,6 @@ impl NodeBody for CopySlices {
     fn as_any(&self) -> &dyn Any {
         self
     }
-}
-
-fn new_empty_strided(like: &Tensor, geometry: &Geometry) -> Result<Tensor> {
-    op::new_empty_strided(like, &geometry.sizes, &geometry.strides, None::<DType>, None, None, None)
 }
 
 /// The history of a view whose base was modified: strides over the base's new history.

@@ -11,6 +11,7 @@ use crate::graph;
 use crate::inplace::AsStrided;
 use crate::meta::{self, Meta};
 use crate::node::{Edge, NodeRef};
+use corten_core::geometry::ascending;
 use corten_core::tls::ThreadState;
 use corten_core::{AutogradMeta, Dims, FullView, GradModeGuard, Make, Result, TensorBase, bail};
 use corten_ops::{Tensor, op};
@@ -273,7 +274,19 @@ fn chain(source: &Tensor, parent: Option<&ViewMeta>, result: &Tensor) -> Option<
 fn as_strided_fn(view: &Tensor) -> ViewFn {
     let (sizes, strides, offset): (Dims, Dims, i64) =
         (view.sizes(), view.strides(), view.storage_offset());
-    Arc::new(move |base: &Tensor| op::as_strided(base, &sizes, &strides, Some(offset)))
+    Arc::new(move |base: &Tensor| strided(base, &sizes, &strides, offset))
+}
+
+/// `as_strided` with strides of any sign.
+pub(crate) fn strided(
+    base: &Tensor,
+    sizes: &[i64],
+    strides: &[i64],
+    offset: i64,
+) -> Result<Tensor> {
+    let (strides, offset, reversed) = ascending(sizes, strides, offset);
+    let view = op::as_strided(base, sizes, &strides, Some(offset))?;
+    if reversed.is_empty() { Ok(view) } else { op::flip_view(&view, &reversed) }
 }
 
 /// The `grad_fn` of a view, renewed if its base was modified since it was made.

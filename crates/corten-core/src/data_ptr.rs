@@ -179,6 +179,24 @@ impl DataPtr {
         shared
     }
 
+    /// The memory of a share, which is given up with it.
+    pub(crate) fn of_share(shared: Arc<Self>) -> Self {
+        let (data, device) = (shared.get(), shared.device());
+        let context = Arc::into_raw(shared).cast_mut().cast();
+        Self { data, context, deleter: &DELETE_SHARE, device }
+    }
+
+    /// The memory itself, where this is its only owner or its last share; else the share as it is.
+    pub(crate) fn into_sole(self) -> std::result::Result<Self, Self> {
+        if self.context.is_null() || self.deleter.context != Context::Share {
+            return Ok(self);
+        }
+        let (_, context, ..) = self.into_parts();
+        // SAFETY: this deleter goes with contexts of shares only, and the parts are not used again.
+        let shared = unsafe { Arc::from_raw(context.cast::<Self>().cast_const()) };
+        Arc::try_unwrap(shared).map_err(Self::of_share)
+    }
+
     /// Memory that is freed by running `free` with the data pointer.
     pub fn with_closure<F>(data: *mut u8, free: F, device: Device) -> Self
     where

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use corten_core::allocator::*;
 use corten_core::*;
 
+static SECOND: AtomicI64 = AtomicI64::new(0);
 static REPORTED: AtomicI64 = AtomicI64::new(0);
 
 fn allocate(nbytes: usize) -> DataPtr {
@@ -86,14 +87,21 @@ fn fills() {
 }
 
 fn reports() {
-    set_memory_reporter(Some(|event| {
+    let reporter = |event: &MemoryReport| {
         assert!(event.total_reserved >= event.total_allocated && !event.out_of_memory);
         REPORTED.fetch_add(event.nbytes, Ordering::Relaxed);
+    };
+    let installed = install_memory_reporter(std::sync::Arc::new(reporter));
+    let second = install_memory_reporter(std::sync::Arc::new(|_: &MemoryReport| {
+        SECOND.fetch_add(1, Ordering::Relaxed);
     }));
     let blocks = [allocate(100), allocate(2 << 20)];
     let during = REPORTED.load(Ordering::Relaxed);
+    drop(second);
+    let seen = SECOND.load(Ordering::Relaxed);
     drop(blocks);
-    set_memory_reporter(None);
+    assert_eq!((seen, SECOND.load(Ordering::Relaxed)), (2, 2), "removed by itself");
+    drop(installed);
     assert!(during >= 100 + (2 << 20));
     assert_eq!(REPORTED.load(Ordering::Relaxed), 0);
     drop(allocate(100));

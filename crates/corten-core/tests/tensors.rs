@@ -224,6 +224,42 @@ fn set_binds_another_storage_and_grows_it() {
 }
 
 #[test]
+fn negative_strides_ask_for_those_of_a_contiguous_tensor() {
+    let t = counting(&[24]);
+    let strides = |sizes: &[i64], strides: &[i64]| {
+        t.set_sizes_and_strides(sizes, strides, 0).unwrap();
+        t.strides()
+    };
+    assert_eq!(strides(&[2, 3, 4], &[-1, -1, -1]).as_slice(), [12, 4, 1]);
+    assert_eq!(strides(&[2, 3, 4], &[-1, 8, 2]).as_slice(), [24, 8, 2]);
+    assert_eq!(strides(&[2, 3, 4], &[1, -7, 6]).as_slice(), [1, 24, 6]);
+    assert_eq!(strides(&[2, 0, 4], &[-1, -1, -9]).as_slice(), [4, 4, 1]);
+    assert_eq!(strides(&[2, 1, 1, 1, 1, 2], &[-1; 6]).as_slice(), [2, 2, 2, 2, 2, 1]);
+    assert!(strides(&[], &[]).is_empty() && !t.key_set().has(DispatchKey::NegativeStrides));
+    let error = t.set_sizes_and_strides(&[1, 1 << 40], &[-1, 1 << 40], 0);
+    assert_eq!(message(error), "Stride calculation overflowed");
+}
+
+#[test]
+fn the_key_follows_the_strides() {
+    let t = counting(&[2, 3]);
+    let has = |t: &TensorBase| t.key_set().has(DispatchKey::NegativeStrides);
+    let view = t.as_view_of(&[2, 3], &[3, -1], 2).unwrap();
+    assert!(has(&view) && !has(&t) && !view.is_contiguous() && !view.is_dense_cpu());
+    assert!(has(&view.alias().unwrap()) && has(&view.as_view_of(&[3], &[-1], 5).unwrap()));
+    assert!(!has(&view.as_view_of(&[2], &[3], 2).unwrap()));
+    assert!(view.view_of_position(1, 0).is_none(), "left to the general path");
+    view.set_geometry(&[6], &[1], 0).unwrap();
+    assert!(!has(&view));
+    view.set_geometry(&[6], &[-1], 5).unwrap();
+    assert!(has(&view) && view.strides().as_slice() == [-1]);
+    view.resize(&[6], None).unwrap();
+    assert!(has(&view));
+    view.resize(&[2], None).unwrap();
+    assert!(!has(&view));
+}
+
+#[test]
 fn exchanging_a_storage_under_a_reader() {
     let (t, other) = (counting(&[4]), counting(&[2]));
     let weak = t.storage().unwrap().downgrade();

@@ -1,6 +1,6 @@
 //! Batches in page-locked memory.
 
-use corten_core::{KeySet, Result, TensorBase, bail, pinned_storage};
+use corten_core::{KeySet, Result, TensorBase, bail, geometry, pinned_storage};
 use corten_ops::{Tensor, op};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -42,7 +42,8 @@ impl PinMemory for Tensor {
                 self.device()
             );
         }
-        let (sizes, strides) = (self.sizes(), self.strides());
+        let sizes = self.sizes();
+        let (strides, ..) = geometry::ascending(&sizes, &self.strides(), 0);
         let steps = sizes.iter().zip(strides.iter()).map(|(size, stride)| (size - 1) * stride);
         let elements = if self.numel() == 0 { 0 } else { 1 + steps.sum::<i64>() };
         let Ok(storage) = pinned_storage(elements as usize * self.itemsize()) else {

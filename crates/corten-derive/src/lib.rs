@@ -16,10 +16,11 @@
 
 mod attributes;
 mod expand;
+mod expression;
 
 use proc_macro::TokenStream;
 use quote::quote;
-use syn::{DeriveInput, parse_macro_input};
+use syn::{DeriveInput, Expr, parse_macro_input};
 
 /// Implements `corten_nn::Module`, `Display` and `Debug`.
 #[proc_macro_derive(Module, attributes(module))]
@@ -33,4 +34,15 @@ pub fn module(input: TokenStream) -> TokenStream {
 pub fn facade_module(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     expand::module(&input, &quote!(::corten::nn)).unwrap_or_else(|e| e.into_compile_error()).into()
+}
+
+/// Arithmetic of tensors, numbers and results with one `?` at the end.
+///
+/// `expr!(a * b - 2.0 * c.exp() + 1.0)?` is the tensor: operands that have a name are borrowed, and results of
+/// operators need no `?` of their own. Gives a `Result<Tensor>`, whose error is that of the first operand or operator
+/// that failed.
+#[proc_macro]
+pub fn expr(input: TokenStream) -> TokenStream {
+    let expression = parse_macro_input!(input as Expr);
+    expression::result(&expression, &quote!(::corten::ops)).into()
 }

@@ -14,6 +14,7 @@ mod conversion;
 mod data;
 pub mod derived;
 pub mod dispatch;
+pub mod expression;
 pub mod front;
 pub mod index;
 pub mod iter;

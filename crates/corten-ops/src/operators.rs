@@ -2,34 +2,35 @@
 //!
 //! Numbers are `f64`, `i64` and `Scalar`: with one type per kind of literal, `2.0` and `2` need no
 //! suffix anywhere in an expression. Every combination of `Tensor`, `&Tensor` and numbers is there, and a fallible result with a
-//! tensor on either side, so that `(&a * &b + &c)?` needs one `?`. Two fallible results cannot be
-//! combined directly (Rust's orphan rule forbids it): end the right one with `?`.
+//! tensor on either side, so that `(&a * &b + &c)?` needs one `?`. Two fallible results, and a result and a
+//! number, cannot be combined directly: Rust's orphan rule forbids it, for none of these types is this
+//! crate's. The macro `expr!` takes such expressions, with one `?` at the end.
 
 use crate::{Tensor, op};
 use corten_core::{Error, Result, Scalar};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+pub(crate) fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     op::add_tensor(a, b, Scalar::Int(1))
 }
 
-fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+pub(crate) fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     op::sub_tensor(a, b, Scalar::Int(1))
 }
 
-fn add_number(a: &Tensor, b: Scalar) -> Result<Tensor> {
+pub(crate) fn add_number(a: &Tensor, b: Scalar) -> Result<Tensor> {
     op::add_scalar(a, b, Scalar::Int(1))
 }
 
-fn sub_number(a: &Tensor, b: Scalar) -> Result<Tensor> {
+pub(crate) fn sub_number(a: &Tensor, b: Scalar) -> Result<Tensor> {
     op::sub_scalar(a, b, Scalar::Int(1))
 }
 
-fn number_sub(a: Scalar, b: &Tensor) -> Result<Tensor> {
+pub(crate) fn number_sub(a: Scalar, b: &Tensor) -> Result<Tensor> {
     op::rsub_scalar(b, a, Scalar::Int(1))
 }
 
-fn number_div(a: Scalar, b: &Tensor) -> Result<Tensor> {
+pub(crate) fn number_div(a: Scalar, b: &Tensor) -> Result<Tensor> {
     op::mul_scalar(&op::reciprocal(b)?, a)
 }
 
@@ -91,11 +92,11 @@ macro_rules! number_operator {
     )+};
 }
 
-fn number_add(a: Scalar, b: &Tensor) -> Result<Tensor> {
+pub(crate) fn number_add(a: Scalar, b: &Tensor) -> Result<Tensor> {
     add_number(b, a)
 }
 
-fn number_mul(a: Scalar, b: &Tensor) -> Result<Tensor> {
+pub(crate) fn number_mul(a: Scalar, b: &Tensor) -> Result<Tensor> {
     op::mul_scalar(b, a)
 }
 

@@ -5,7 +5,7 @@
 
 use crate::boxed::Stack;
 use crate::dispatch::{BoxedCall, set_fallback};
-use corten_core::allocator::{MemoryReport, set_memory_reporter};
+use corten_core::allocator::{InstalledReporter, MemoryReport, install_memory_reporter};
 use corten_core::tls::IncludeGuard;
 use corten_core::{Dims, DispatchKey, KeySet, Result, bail, ensure};
 use std::any::Any;
@@ -345,10 +345,15 @@ impl Drop for Recording {
 
 /// Counts the recordings that want to know of memory.
 fn watch_memory(change: isize) {
-    static WATCHING: Mutex<isize> = Mutex::new(0);
+    static WATCHING: Mutex<(isize, Option<InstalledReporter>)> = Mutex::new((0, None));
     let mut watching = WATCHING.lock().unwrap_or_else(PoisonError::into_inner);
-    *watching += change;
-    set_memory_reporter((*watching > 0).then_some(remember as fn(&MemoryReport)));
+    let (count, installed) = &mut *watching;
+    *count += change;
+    if *count <= 0 {
+        *installed = None;
+    } else if installed.is_none() {
+        *installed = Some(install_memory_reporter(Arc::new(remember)));
+    }
 }
 
 /// Notes a change of memory by this thread, if it is recorded.

@@ -7,12 +7,14 @@
 //! printed, a line each.
 #![allow(clippy::print_stdout)]
 
-use corten::core::err;
 use corten::io::safetensors::Opened;
 use corten::nn::LayerNormOptions;
 use corten::prelude::*;
-use std::collections::HashMap;
 use std::path::Path;
+use word_piece::WordPiece;
+
+#[path = "common/word_piece.rs"]
+mod word_piece;
 
 const WIDTH: i64 = 384;
 const HEADS: i64 = 12;
@@ -154,73 +156,6 @@ impl Bert {
     }
 }
 
-/// WordPiece without marks of Latin letters: lower case, words and punctuation apart, each word
-/// cut into the longest known pieces.
-struct WordPiece {
-    numbers: HashMap<String, i64>,
-}
-
-impl WordPiece {
-    fn new(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| err!(Value, "{}: {error}", path.display()))?;
-        Ok(Self { numbers: text.lines().map(str::to_owned).zip(0..).collect() })
-    }
-
-    fn number(&self, piece: &str) -> i64 {
-        self.numbers.get(piece).copied().unwrap_or(100)
-    }
-
-    fn pieces(&self, word: &[char], found: &mut Vec<i64>) {
-        let (mut start, first) = (0, found.len());
-        while start < word.len() {
-            let known = (start + 1..=word.len()).rev().find_map(|end| {
-                let mark = if start > 0 { "##" } else { "" };
-                let piece: String = mark.chars().chain(word[start..end].iter().copied()).collect();
-                self.numbers.get(&piece).map(|number| (*number, end))
-            });
-            let Some((number, end)) = known else {
-                found.truncate(first);
-                return found.push(self.number("[UNK]"));
-            };
-            found.push(number);
-            start = end;
-        }
-    }
-
-    /// The numbers of the tokens, between those of the beginning and of the end.
-    fn encode(&self, text: &str) -> Vec<i64> {
-        let mut found = vec![self.number("[CLS]")];
-        let mut word = Vec::new();
-        for c in text.to_lowercase().chars() {
-            if c.is_alphanumeric() {
-                word.push(c);
-                continue;
-            }
-            self.pieces(&std::mem::take(&mut word), &mut found);
-            if !c.is_whitespace() {
-                self.pieces(&[c], &mut found);
-            }
-        }
-        self.pieces(&word, &mut found);
-        found.truncate(511);
-        found.push(self.number("[SEP]"));
-        found
-    }
-
-    /// Sentences as rows of one length, padded with 0.
-    fn batch(&self, sentences: &[String]) -> Result<Tensor> {
-        let rows: Vec<Vec<i64>> = sentences.iter().map(|text| self.encode(text)).collect();
-        let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
-        let mut tokens = Vec::new();
-        for mut row in rows {
-            row.resize(longest, 0);
-            tokens.extend(row);
-        }
-        Tensor::from_vec(tokens, &[sentences.len() as i64, longest as i64])
-    }
-}
-
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let (mut folder, mut is_full, mut sentences) = ("minilm".to_owned(), false, Vec::new());
@@ -244,7 +179,7 @@ fn main() -> Result<()> {
     }
     let words = WordPiece::new(&folder.join("vocab.txt"))?;
     let file = Opened::new(folder.join("model.safetensors"))?;
-    let model = Bert::new(words.numbers.len() as i64)?;
+    let model = Bert::new(words.len() as i64)?;
     // The file has a pooling layer for another task, and the positions as a buffer.
     let names = file.names()?.into_iter();
     let names =

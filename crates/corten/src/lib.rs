@@ -30,8 +30,10 @@ pub use corten_autograd::{backward, enable_grad, grad, inference_mode, no_grad};
 pub use corten_core::{
     DType, Device, Error, ErrorKind, Generator, Layout, MemoryFormat, Result, Scalar, manual_seed,
 };
+pub use corten_derive::expr;
 pub use corten_ops::{Tensor, build, op, s, tensor};
 
+pub mod memory;
 pub mod prelude;
 
 /// Modules, initialisation, losses, optimizers.
@@ -74,6 +76,9 @@ mod documents {
 
     #[doc = include_str!("../../../docs/SELECTIVE.md")]
     struct Selective;
+
+    #[doc = include_str!("../../../docs/memory.md")]
+    struct Memory;
 
     // It has an example for GPUs.
     #[cfg(feature = "cuda")]

@@ -45,6 +45,7 @@ pub use crate::nn::{
 pub use corten_autograd::{Autograd, no_grad};
 pub use corten_core::{DType, Device, Result, Scalar};
 pub use corten_data::{DataLoader, Dataset, TensorDataset};
+pub use corten_derive::expr;
 pub use corten_nn::optim::lr_scheduler::LrScheduler;
 pub use corten_nn::optim::{Adam, AdamOptions, AdamW, AdamWOptions, Optimizer, Sgd, SgdOptions};
 pub use corten_ops::{Tensor, build, op, s, tensor};

@@ -112,7 +112,11 @@ pub(crate) fn export(object: &Obj, args: Args<'_>) -> Py<Obj> {
         Some(wanted) => other_device(tensor, wanted, copy)?,
         None => None,
     };
-    let copied = copy == Some(true) || target.is_some();
+    let negative = has_negative_strides(tensor);
+    if negative && copy == Some(false) {
+        return Err(buffer_error("Can't export tensors with negative strides without a copy"));
+    }
+    let copied = copy == Some(true) || target.is_some() || negative;
     let shared = if let Some(device) = target {
         op::to_device(tensor, device, tensor.dtype(), false, true, None)?
     } else if copied {
@@ -158,6 +162,11 @@ fn other_device(tensor: &Tensor, wanted: &Obj, copy: Option<bool>) -> Py<Option<
             tensor.device()
         ))),
     }
+}
+
+/// Consumers of DLPack, PyTorch among them, refuse negative strides.
+fn has_negative_strides(tensor: &Tensor) -> bool {
+    tensor.key_set().has_any(corten_core::keys::NEGATIVE_STRIDES)
 }
 
 fn check_exportable(tensor: &Tensor) -> Py<()> {

@@ -17,6 +17,7 @@ mod cuda;
 mod dlpack;
 mod functions;
 mod global_settings;
+mod host_memory;
 mod lent;
 mod library;
 mod modes;
@@ -88,6 +89,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(lent::functions());
     rows.extend(library::functions());
     rows.extend(global_settings::functions());
+    rows.extend(host_memory::functions());
     rows.extend(modes::functions());
     rows.extend(module::functions());
     rows.extend(numpy::functions());

@@ -5,6 +5,12 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from corten.cpu import amp as amp
+from corten.cpu import memory as memory
+from corten.cpu.memory import (
+    empty_cache as empty_cache,
+    memory_stats as memory_stats,
+    reset_peak_memory_stats as reset_peak_memory_stats,
+)
 
 __all__ = [
     "Event", "Stream", "StreamContext", "current_device", "current_stream", "device_count",

@@ -2,6 +2,7 @@
 
 use crate::engine::sum_to;
 use crate::formulas::index::zeros_of;
+use corten_core::geometry::ascending;
 use corten_core::{DType, Dims, Result, Scalar, TensorOptions, geometry};
 use corten_ops::{Tensor, op};
 
@@ -177,9 +178,12 @@ pub(crate) fn as_strided_backward_geometry(
     if input.0.contains(&0) || view.0.contains(&0) {
         return zeros_of(grad, input.0);
     }
-    let (grad, sizes, strides) = without_broadcast(grad, view.0, view.1)?;
-    let shared = input.2.min(view.2);
-    let (input_offset, view_offset) = (input.2 - shared, view.2 - shared);
+    let (view_strides, view_start, view_reversed) = ascending(view.0, view.1, view.2);
+    let (input_strides, input_start, input_reversed) = ascending(input.0, input.1, input.2);
+    let (view, input) = ((view.0, &view_strides[..]), (input.0, &input_strides[..]));
+    let (grad, sizes, strides) = without_broadcast(&flip(grad, &view_reversed)?, view.0, view.1)?;
+    let shared = input_start.min(view_start);
+    let (input_offset, view_offset) = (input_start - shared, view_start - shared);
     let needed = extent(input.0, input.1, input_offset).max(extent(&sizes, &strides, view_offset));
     let mut storage = zeros_of(&grad, &[needed])?;
     if may_overlap(&sizes, &strides) {
@@ -197,7 +201,11 @@ pub(crate) fn as_strided_backward_geometry(
         // Places that nothing reads are divided by zero and never looked at.
         storage = (&storage / &count)?;
     }
-    op::as_strided(&storage, input.0, input.1, Some(input_offset))
+    flip(&op::as_strided(&storage, input.0, input.1, Some(input_offset))?, &input_reversed)
+}
+
+fn flip(tensor: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    if dims.is_empty() { Ok(tensor.clone()) } else { op::flip(tensor, dims) }
 }
 
 /// Drops dimensions of size one and sums those of stride zero.

@@ -87,8 +87,36 @@ impl<'a> Blocks<'a> {
         {
             // SAFETY: this thread is inside of the storage, which keeps it alive; null means none.
             let Some(storage) = (unsafe { storage.as_ref() }) else { return Ok(false) };
-            storage.before_access(mode == Access::Write)?;
+            if storage.must_check(mode == Access::Write) {
+                return self.after_checks(wanted, found, entered);
+            }
             match block(tensor, storage, nbytes) {
+                Some(start) => *address = start,
+                None => return Ok(false),
+            }
+        }
+        self.entered = Some(entered);
+        Ok(true)
+    }
+
+    /// As [`after_entering`](Self::after_entering), where a storage has checks. All of them come before the
+    /// first address: one may give a storage other memory.
+    #[cold]
+    fn after_checks(
+        &mut self,
+        wanted: &[WantedBlock<'a>],
+        found: &[*const StorageImpl],
+        entered: Entered,
+    ) -> Result<bool> {
+        // SAFETY: this thread is inside of the storages, which keeps them alive; null means none.
+        let storages = || found[..wanted.len()].iter().map(|&storage| unsafe { storage.as_ref() });
+        for (&(_, mode, _), storage) in wanted.iter().zip(storages()) {
+            let Some(storage) = storage else { return Ok(false) };
+            storage.before_access(mode == Access::Write)?;
+        }
+        let blocks = wanted.iter().zip(storages()).zip(&mut self.addresses);
+        for ((&(tensor, _, nbytes), storage), address) in blocks {
+            match storage.and_then(|storage| block(tensor, storage, nbytes)) {
                 Some(start) => *address = start,
                 None => return Ok(false),
             }

@@ -50,7 +50,7 @@ pub enum Fill {
 const ZEROS: u8 = 1;
 const JUNK: u8 = 2;
 pub(super) const REPORTING: u8 = 4;
-#[cfg(feature = "numa")]
+#[cfg(all(feature = "numa", target_os = "linux"))]
 pub(super) const NUMA: u8 = 8;
 /// The environment was not read yet.
 const UNREAD: u8 = 128;
@@ -182,7 +182,7 @@ fn apply_mode(block: NonNull<u8>, nbytes: usize, requested: usize) {
         read_settings();
     }
     let mode = MODE.load(Ordering::Relaxed);
-    #[cfg(feature = "numa")]
+    #[cfg(all(feature = "numa", target_os = "linux"))]
     if mode & NUMA != 0 {
         super::numa::move_to_current_node(block.as_ptr(), nbytes);
     }

@@ -4,7 +4,7 @@ mod classes;
 mod cpu;
 mod large;
 mod local;
-#[cfg(feature = "numa")]
+#[cfg(all(feature = "numa", target_os = "linux"))]
 mod numa;
 mod report;
 mod stats;
@@ -16,9 +16,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub(crate) use cpu::out_of_memory;
 pub use cpu::{ALIGNMENT, CpuAllocator, Fill, empty_cache, set_cache_limit, set_fill};
-#[cfg(feature = "numa")]
+#[cfg(all(feature = "numa", target_os = "linux"))]
 pub use numa::set_numa_enabled;
-pub use report::{MemoryReport, MemoryReporter, set_memory_reporter};
+pub use report::{InstalledReporter, MemoryReport, MemoryReporter, install_memory_reporter};
 pub use stats::{MemoryStats, Stat, memory_stats, reset_peak_memory_stats};
 pub use vectors::{
     check_memory, try_collect, try_extend, try_push, try_reserve, try_resize, try_to_vec, try_vec,

@@ -1,6 +1,9 @@
-//! The reporting hook: tells a profiler about every allocation and free.
+//! The reporter: tells a profiler about every allocation and free.
 
-use std::sync::RwLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use smallvec::SmallVec;
 
 use super::stats;
 use crate::{Device, allocator::cpu};
@@ -44,31 +47,70 @@ pub struct MemoryReport {
     pub out_of_memory: bool,
 }
 
-/// Receives the events. Must not allocate tensors.
-pub type MemoryReporter = fn(&MemoryReport);
+/// Receives the events, on the thread that allocates or frees. It must not allocate tensors, nor wait for a
+/// thread that does.
+pub trait MemoryReporter: Send + Sync {
+    /// Takes note of one event.
+    fn report(&self, event: &MemoryReport);
+}
 
-static REPORTER: RwLock<Option<MemoryReporter>> = RwLock::new(None);
+impl<F: Fn(&MemoryReport) + Send + Sync> MemoryReporter for F {
+    fn report(&self, event: &MemoryReport) {
+        self(event);
+    }
+}
 
-/// Installs or removes the hook. While one is installed every allocation is slower.
-pub fn set_memory_reporter(reporter: Option<MemoryReporter>) {
-    *REPORTER.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = reporter;
-    cpu::set_mode(cpu::REPORTING, reporter.is_some());
+static REPORTERS: RwLock<Vec<(u64, Arc<dyn MemoryReporter>)>> = RwLock::new(Vec::new());
+
+/// A reporter that is told of every allocation and free until this is dropped.
+#[must_use = "the reporter is removed when this is dropped"]
+#[derive(Debug)]
+pub struct InstalledReporter(u64);
+
+/// Installs a reporter beside those that are there. While there is one, every allocation is slower.
+pub fn install_memory_reporter(reporter: Arc<dyn MemoryReporter>) -> InstalledReporter {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let mut reporters = REPORTERS.write().unwrap_or_else(PoisonError::into_inner);
+    reporters.push((number, reporter));
+    cpu::set_mode(cpu::REPORTING, true);
+    InstalledReporter(number)
+}
+
+impl Drop for InstalledReporter {
+    fn drop(&mut self) {
+        let removed = {
+            let mut reporters = REPORTERS.write().unwrap_or_else(PoisonError::into_inner);
+            let place = reporters.iter().position(|(number, _)| *number == self.0);
+            let removed = place.map(|place| reporters.remove(place));
+            cpu::set_mode(cpu::REPORTING, !reporters.is_empty());
+            removed
+        };
+        // Without the lock: it is code of others.
+        drop(removed);
+    }
 }
 
 #[cold]
 pub(super) fn report(address: usize, nbytes: i64, requested: usize, out_of_memory: bool) {
-    let reporter = *REPORTER.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if let Some(reporter) = reporter {
-        let (total_allocated, total_reserved) = stats::totals();
-        let device = Device::CPU;
-        reporter(&MemoryReport {
-            address,
-            nbytes,
-            requested,
-            total_allocated,
-            total_reserved,
-            device,
-            out_of_memory,
-        });
+    // Handles of its own, so that a reporter may be installed or removed meanwhile.
+    let reporters = {
+        let installed = REPORTERS.read().unwrap_or_else(PoisonError::into_inner);
+        installed.iter().map(|(_, reporter)| Arc::clone(reporter)).collect::<SmallVec<[_; 2]>>()
+    };
+    if reporters.is_empty() {
+        return;
     }
+    let (total_allocated, total_reserved) = stats::totals();
+    let device = Device::CPU;
+    let event = MemoryReport {
+        address,
+        nbytes,
+        requested,
+        total_allocated,
+        total_reserved,
+        device,
+        out_of_memory,
+    };
+    reporters.iter().for_each(|reporter| reporter.report(&event));
 }

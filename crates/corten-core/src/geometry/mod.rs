@@ -13,8 +13,9 @@ pub use overlap::{
     Overlap, OverlapBetween, assert_no_internal_overlap, assert_no_overlap,
     assert_no_partial_overlap, get_overlap_status, has_internal_overlap,
 };
+pub(crate) use shape::fill_in_strides;
 pub use shape::{
-    channels_last_strides, check_in_bounds, checked_numel, compute_view_strides,
+    ascending, channels_last_strides, check_in_bounds, checked_numel, compute_view_strides,
     contiguous_strides, contiguous_strides_wrapping, infer_broadcast, infer_size,
     memory_format_strides, storage_bytes_contiguous, storage_bytes_needed, wrap_dim,
     wrap_dim_strict,

@@ -16,6 +16,34 @@ pub fn contiguous_strides(sizes: &[i64]) -> Result<Dims> {
     Ok(strides)
 }
 
+/// Strides of which negative ones are those of a contiguous tensor before the dimensions that follow.
+pub(crate) fn fill_in_strides(sizes: &[i64], strides: &[i64]) -> Result<Dims> {
+    let mut filled = Dims::from_slice(strides);
+    for d in (0..filled.len()).rev().filter(|&d| strides[d] < 0) {
+        let next = filled.get(d + 1).copied().zip(sizes.get(d + 1).copied());
+        filled[d] = match next {
+            None => 1,
+            Some((stride, size)) => stride
+                .checked_mul(size.max(1))
+                .ok_or_else(|| err!(Runtime, "Stride calculation overflowed"))?,
+        };
+    }
+    Ok(filled)
+}
+
+/// The geometry of the same elements without negative strides, and the dimensions whose order it reverses:
+/// strides, offset, dimensions.
+pub fn ascending(sizes: &[i64], strides: &[i64], offset: i64) -> (Dims, i64, Dims) {
+    let mut ascending = (Dims::from_slice(strides), offset, Dims::new());
+    for (dim, &stride) in strides.iter().enumerate().filter(|&(_, &stride)| stride < 0) {
+        ascending.0[dim] = stride.wrapping_neg();
+        let length = sizes.get(dim).map_or(0, |&size| (size - 1).max(0));
+        ascending.1 = ascending.1.wrapping_add(length.wrapping_mul(stride));
+        ascending.2.push(dim as i64);
+    }
+    ascending
+}
+
 /// As [`contiguous_strides`], for sizes whose product is known to fit.
 pub fn contiguous_strides_wrapping(sizes: &[i64]) -> Dims {
     let mut strides: Dims = smallvec![1; sizes.len()];

@@ -8,7 +8,7 @@ use crate::access::Hold;
 use crate::{Access, DataPtr, Device, Result, ensure};
 
 /// Held by who is inside for reading and looks at the owner of the memory, or adds one.
-static LENDING: Mutex<()> = Mutex::new(());
+pub(super) static LENDING: Mutex<()> = Mutex::new(());
 
 /// Takes the lock of those who lend.
 pub(crate) fn lock_for_fork(guards: &mut Vec<Box<dyn Any>>) {
@@ -72,6 +72,9 @@ impl Storage {
     /// # Errors
     /// `Runtime` for a storage whose data may not be accessed.
     pub fn lend(&self) -> Result<LentMemory> {
+        if self.is_copy_on_write() {
+            self.materialise()?;
+        }
         if self.0.has(CHECK_WRITE) && lock(&self.0.extra().materialise).is_some() {
             let _hold = Hold::new(&self.0, Access::Write)?;
             // SAFETY: `_hold` is for writing. Whoever is lent the memory writes without asking.

@@ -1,6 +1,7 @@
 //! The memory behind tensors: reference counted, without a dtype, guarded by an access state.
 
 mod bytes;
+mod copy_on_write;
 mod lent;
 
 use std::any::Any;
@@ -52,6 +53,7 @@ const RESIZABLE: u8 = 1;
 const CHECK_WRITE: u8 = 2;
 const CHECK_ACCESS: u8 = 4;
 const FROM_OTHER_PROCESS: u8 = 8;
+const COPY_ON_WRITE: u8 = 16;
 
 /// Rare properties, kept out of line.
 #[derive(Default)]
@@ -204,12 +206,35 @@ impl StorageImpl {
     /// What must happen once the contents are entered: refusals, and materialise hooks for writing.
     #[inline]
     pub(crate) fn before_access(&self, write: bool) -> Result<()> {
-        let relevant = if write { CHECK_ACCESS | CHECK_WRITE } else { CHECK_ACCESS };
-        if self.has(relevant) { self.run_checks(write) } else { Ok(()) }
+        if self.must_check(write) { self.run_checks(write) } else { Ok(()) }
+    }
+
+    /// Whether there is something to do [before the contents are accessed](Self::before_access).
+    #[inline]
+    pub(crate) fn must_check(&self, write: bool) -> bool {
+        self.has(if write { CHECK_ACCESS | CHECK_WRITE } else { CHECK_ACCESS })
     }
 
     #[cold]
     fn run_checks(&self, write: bool) -> Result<()> {
+        if !self.extra.load(Ordering::Acquire).is_null() {
+            self.check_refusals(write)?;
+        }
+        if !write {
+            return Ok(());
+        }
+        if self.has(COPY_ON_WRITE) {
+            // SAFETY: with `write` the caller is inside for writing.
+            unsafe { self.own_memory()? };
+        }
+        if self.extra.load(Ordering::Acquire).is_null() {
+            return Ok(());
+        }
+        // SAFETY: as above.
+        unsafe { self.materialise() }
+    }
+
+    fn check_refusals(&self, write: bool) -> Result<()> {
         let extra = self.extra();
         if let Some(message) = lock(&extra.access_error).clone() {
             bail!(Runtime, "{message}");
@@ -220,8 +245,7 @@ impl StorageImpl {
         if let Some(message) = lock(&extra.write_error).clone() {
             bail!(Runtime, "{message}");
         }
-        // SAFETY: with `write` the caller is inside for writing.
-        unsafe { self.materialise() }
+        Ok(())
     }
 
     /// Runs the hook that is pending, if there is one.
@@ -435,6 +459,7 @@ impl Storage {
         );
         // SAFETY: `_hold` is for writing.
         let old = unsafe { self.0.replace_data_ptr(data) };
+        self.0.unmark_copy_on_write();
         self.0.nbytes.store(nbytes, Ordering::Relaxed);
         Ok(old)
     }

@@ -13,7 +13,7 @@ use super::shape::{INLINE, SizesAndStrides};
 use super::version::VersionSlot;
 use crate::access::retire;
 use crate::geometry::ContiguityFlags;
-use crate::keys::{ADINPLACEORVIEW, AUTOGRAD_KEYS, PYTHON_KEYS};
+use crate::keys::{ADINPLACEORVIEW, AUTOGRAD_KEYS, NEGATIVE_STRIDES, PYTHON_KEYS};
 use crate::refcount::PyObjectSlot;
 use crate::{DType, Device, DeviceType, IntrusivePtr, KeySet, RefCount, RefCounted, Result};
 use crate::{Storage, StorageImpl, ensure, inference_mode_enabled};
@@ -323,6 +323,10 @@ impl TensorImpl {
         if self.is_sparse() || self.is_sparse_compressed() {
             self.forget_contiguity();
         }
+        let keys = self.key_set();
+        if keys != keys_of_strides(keys, strides) {
+            self.keys.fetch_xor(NEGATIVE_STRIDES.0, Ordering::Relaxed);
+        }
     }
 
     /// Exchanges the storage handle. The old storage stays as long as somebody uses it through
@@ -340,6 +344,21 @@ impl TensorImpl {
             retire(Storage(unsafe { IntrusivePtr::from_raw(old) }));
         }
     }
+}
+
+/// The keys of a tensor of these strides.
+///
+/// Note [Negative strides]: a tensor has the key `NegativeStrides` if and only if one of its strides is
+/// negative. It is the first key of all. Views, which compute with strides alone, pass it; every other
+/// operator, also from outside, gets a copy with the strides of a fresh tensor, and what it writes
+/// to is copied back, before autograd, batches or a kernel see the call. So the copies are recorded as other
+/// calls are, and no kernel can be wrong about strides that it was not written for. Rejected: making the
+/// kernels take them, since each of a thousand, and each from outside, would have to be
+/// trusted for ever.
+#[inline]
+pub(super) fn keys_of_strides(keys: KeySet, strides: &[i64]) -> KeySet {
+    let signs = strides.iter().fold(0, |signs, &stride| signs | stride);
+    if signs < 0 { keys | NEGATIVE_STRIDES } else { keys - NEGATIVE_STRIDES }
 }
 
 /// Adds to the keys of a fresh tensor what its backend and the present mode imply.

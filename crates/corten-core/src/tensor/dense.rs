@@ -10,7 +10,7 @@ use super::base::{Info, TensorImpl, Words};
 use super::shape::SizesAndStrides;
 use super::version::VersionSlot;
 use crate::geometry::ContiguityFlags;
-use crate::keys::{ADINPLACEORVIEW, AUTOGRAD_KEYS};
+use crate::keys::{ADINPLACEORVIEW, AUTOGRAD_KEYS, NEGATIVE_STRIDES};
 use crate::{
     DType, Device, DeviceType, DispatchKey, KeySet, Result, Storage, fast_paths,
     inference_mode_enabled,
@@ -228,7 +228,8 @@ impl TensorBase {
         strides: &[i64],
         storage_offset: i64,
     ) -> Option<Self> {
-        if sizes.len() != strides.len() {
+        // Negative strides are for the general path, which sets their key.
+        if sizes.len() != strides.len() || strides.iter().any(|&stride| stride < 0) {
             return None;
         }
         self.view_by(|shape, _| {
@@ -261,8 +262,11 @@ impl TensorBase {
             })?;
             let info = seen.info.0 & (Info::DTYPE_MASK | Info::DEVICE_MASK);
             let Lies { storage_offset, numel, flags } = change(shape, seen)?;
-            let storage = self.storage_opt()?.0.into_raw().as_ptr();
             let keys = self.key_set();
+            if keys.has_any(NEGATIVE_STRIDES) {
+                return None;
+            }
+            let storage = self.storage_opt()?.0.into_raw().as_ptr();
             let words = Words { storage, keys, info: info | flags, storage_offset, numel };
             Some((words, VersionSlot::shared_with(&self.0)))
         };

@@ -5,9 +5,9 @@ use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
 use super::AutogradMeta;
-use super::base::{Info, Parts, TensorImpl, UNDEFINED, extend_keys};
+use super::base::{Info, Parts, TensorImpl, UNDEFINED, extend_keys, keys_of_strides};
 use super::version::VersionSlot;
-use crate::geometry::{ContiguityFlags, checked_numel};
+use crate::geometry::{ContiguityFlags, checked_numel, fill_in_strides};
 use crate::{DType, IntrusivePtr, KeySet, PyObject, RefCounted, Result, Storage, WeakPtr, ensure};
 
 /// A cheap handle to a tensor, without operators. Clones refer to the same tensor.
@@ -80,6 +80,8 @@ impl TensorBase {
         numel: i64,
     ) -> Self {
         let flags = Info::shape_flags(ContiguityFlags::compute(sizes, strides, numel));
+        let keys = keys_of_strides(parts.keys, strides);
+        let parts = Parts { keys, ..parts };
         Self(TensorImpl::build(parts, sizes, strides, storage_offset, numel, flags))
     }
 
@@ -229,8 +231,27 @@ impl TensorBase {
         self.0.clear_pyobject()
     }
 
-    /// Replaces sizes, strides and offset. The bounds are the caller's to check.
+    /// Replaces sizes, strides and offset. A negative stride asks for the one that a contiguous tensor
+    /// would have before the dimensions that follow. The bounds are the caller's to check.
+    ///
+    /// # Errors
+    /// `Runtime` for lists of different lengths, and where elements or strides cannot be counted.
     pub fn set_sizes_and_strides(
+        &self,
+        sizes: &[i64],
+        strides: &[i64],
+        storage_offset: impl Into<Option<i64>>,
+    ) -> Result<()> {
+        self.check_metadata_change("set_sizes_and_strides")?;
+        check_ranks(sizes, strides)?;
+        self.set_geometry(sizes, &fill_in_strides(sizes, strides)?, storage_offset)
+    }
+
+    /// As [`set_sizes_and_strides`](Self::set_sizes_and_strides), with negative strides as they are.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_geometry(
         &self,
         sizes: &[i64],
         strides: &[i64],

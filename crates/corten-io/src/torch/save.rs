@@ -5,7 +5,7 @@ use super::stream::{MAGIC, PROTOCOL};
 use crate::atomic;
 use crate::pickle::Writer;
 use crate::value::Value;
-use corten_core::{DType, Error, ErrorKind, Layout, Result, Storage, bail};
+use corten_core::{DType, Error, ErrorKind, Layout, MemoryFormat, Result, Storage, bail};
 use corten_ops::sparse::{Compressed, Coo};
 use corten_ops::{Tensor, op};
 use std::cell::RefCell;
@@ -136,6 +136,12 @@ impl Saved {
                 tensor.layout().name()
             );
         }
+        // Readers know no negative strides.
+        let tensor = if tensor.strides().iter().any(|&stride| stride < 0) {
+            op::contiguous(&tensor, MemoryFormat::Contiguous)?
+        } else {
+            tensor
+        };
         let storage = tensor.storage()?.clone();
         let found = &mut self.found;
         let key = *self.keys.entry(storage.key()).or_insert_with(|| {

@@ -5,8 +5,8 @@ use super::view;
 use crate::iter::{allocate, allocate_like, copy_dense, preserved_strides, read_scalar};
 use crate::{Tensor, op};
 use corten_core::{
-    BelowADInplaceOrViewGuard, DType, Device, Layout, MemoryFormat, Result, Scalar, Storage, bail,
-    ensure, err, geometry,
+    BelowADInplaceOrViewGuard, DType, Device, KeySet, Layout, MemoryFormat, Result, Scalar,
+    Storage, TensorBase, bail, ensure, err, geometry,
 };
 
 /// A copy; by default with the same layout in memory. Lazy conjugation and negation are carried
@@ -40,6 +40,19 @@ fn strides_for(self_: &Tensor, format: MemoryFormat) -> Result<corten_core::Dims
         MemoryFormat::Preserve => Ok(preserved_strides(self_)),
         format => geometry::memory_format_strides(&self_.sizes(), format),
     }
+}
+
+/// A copy that shares the memory until one of the two is written to; see Note [Copy on write].
+///
+/// # Errors
+/// Those of the allocation, where the memory cannot be shared.
+pub fn lazy_clone(self_: &Tensor) -> Result<Tensor> {
+    let storage = self_.storage()?.lazy_clone()?;
+    let keys = KeySet::for_tensor(self_.device().device_type, self_.layout(), self_.dtype());
+    let (sizes, strides, offset) = (self_.sizes(), self_.strides(), self_.storage_offset());
+    let base =
+        TensorBase::new_with_storage(storage, self_.dtype(), keys, &sizes, &strides, offset)?;
+    Ok(base.into())
 }
 
 /// A copy in another dtype or on another device.

@@ -1,7 +1,8 @@
-//! Which operators take lazily conjugated and negated tensors as they are.
+//! Which operators take lazily conjugated and negated tensors, and negative strides, as they are.
 //!
 //! All others get materialised inputs from the dispatcher's fallbacks.
 
+use crate::dispatch::passes_negative_strides;
 use crate::registry::{self, AnyOp, OpKind};
 use corten_core::DispatchKey;
 use std::sync::Once;
@@ -22,5 +23,8 @@ fn passes(op: &&'static dyn AnyOp) -> bool {
 fn pass(op: &'static dyn AnyOp) {
     for key in [DispatchKey::Conjugate, DispatchKey::Negative] {
         op.pass_through(key).keep();
+    }
+    if passes_negative_strides(op.def()) {
+        op.pass_through(DispatchKey::NegativeStrides).keep();
     }
 }

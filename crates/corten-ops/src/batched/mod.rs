@@ -121,7 +121,9 @@ pub fn wrap(value: Tensor, dim: usize, level: u64) -> Result<Tensor> {
     let item = |all: corten_core::Dims| -> corten_core::Dims {
         all.iter().enumerate().filter(|(place, _)| *place != dim).map(|(_, size)| *size).collect()
     };
-    let (sizes, strides) = (item(value.sizes()), item(value.strides()));
+    let sizes = item(value.sizes());
+    // What runs on the value handles negative strides there: those of the item only tell an order.
+    let strides: corten_core::Dims = item(value.strides()).iter().map(|s| s.abs()).collect();
     let keys = KeySet::for_tensor(value.device().device_type, value.layout(), value.dtype()) | KEY;
     let tensor = TensorBase::new_without_storage(value.dtype(), value.device(), keys, &sizes)?;
     tensor.set_sizes_and_strides(&sizes, &strides, None)?;

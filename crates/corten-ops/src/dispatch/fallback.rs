@@ -67,6 +67,7 @@ pub fn install_default_fallbacks() {
             Arc::new(|call, stack| materialise(&CONJ, call, stack)),
         );
         set_fallback(DispatchKey::Negative, Arc::new(|call, stack| materialise(&NEG, call, stack)));
+        super::negative_strides::register();
         crate::batched::register();
         crate::opaque::register();
         crate::sparse::compressed::register();

@@ -31,9 +31,9 @@ pub(super) fn is_autocast(key: DispatchKey) -> bool {
     AUTOCAST_KEYS.has(key)
 }
 
-/// Whether views need no care at this key: they carry the lazy bits on.
+/// Whether views need no care at this key: they carry the lazy bits on, and compute with strides.
 pub(super) fn passes_views(key: DispatchKey) -> bool {
-    matches!(key, DispatchKey::Conjugate | DispatchKey::Negative)
+    matches!(key, DispatchKey::Conjugate | DispatchKey::Negative | DispatchKey::NegativeStrides)
 }
 
 /// The set without its highest functionality.

@@ -8,6 +8,7 @@
 mod fallback;
 mod groups;
 mod keys;
+mod negative_strides;
 mod registration;
 mod table;
 
@@ -17,6 +18,7 @@ pub use fallback::{
     set_fallthrough_fallback, set_unrecorded,
 };
 pub use keys::KeyBuilder;
+pub(crate) use negative_strides::passes as passes_negative_strides;
 pub use registration::Registration;
 pub(crate) use table::OpTable;
 pub use table::{BoxedCall, BoxedKernel, Found, Signed, TypedOp};

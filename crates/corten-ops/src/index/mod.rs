@@ -7,6 +7,7 @@ mod item;
 
 use crate::batched::is_batched;
 use crate::{Tensor, op};
+use corten_core::geometry::wrap_dim;
 use corten_core::{DType, Device, Dims, Layout, Result, Scalar, bail, ensure};
 pub use item::{Ellipsis, IndexItem, IntoIndex, NewAxis, Slice};
 
@@ -26,12 +27,43 @@ impl Tensor {
     pub fn set_i(&self, index: impl IntoIndex, value: &Tensor) -> Result<()> {
         set(self, &index.into_index(), value)
     }
+
+    /// Every `step`-th position of a dimension from `start` to before `stop`, as a view. Bounds are those of
+    /// a Python slice: negative ones count from the end, and those that are missing are the ends. With a
+    /// negative step the positions are counted down, and the view has a negative stride.
+    ///
+    /// ```
+    /// use corten::prelude::*;
+    ///
+    /// # fn main() -> Result<()> {
+    /// let x = Tensor::arange(0, 6)?;
+    /// let down = x.slice_step(0, None, None, -2)?;
+    /// assert_eq!((down.to_vec::<i64>()?, down.strides()[0]), (vec![5, 3, 1], -2));
+    /// down.fill_(0)?;
+    /// assert_eq!(x.to_vec::<i64>()?, [0, 0, 2, 0, 4, 0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Index` for a dimension out of range, `Value` for a step of zero.
+    pub fn slice_step(
+        &self,
+        dim: i64,
+        start: impl Into<Option<i64>>,
+        stop: impl Into<Option<i64>>,
+        step: i64,
+    ) -> Result<Tensor> {
+        let dim = wrap_dim(dim, self.dim())?;
+        let slice = Slice { start: start.into(), stop: stop.into(), step: Some(step) };
+        range(self, dim, &slice)
+    }
 }
 
 /// Reads `self_[items]`.
 ///
 /// # Errors
-/// `Index` when the items do not fit the tensor; `Value` for a slice step that is not positive.
+/// `Index` when the items do not fit the tensor; `Value` for a slice step of zero.
 pub fn get(self_: &Tensor, items: &[IndexItem]) -> Result<Tensor> {
     match items {
         [IndexItem::Int(index)] => return select(self_, 0, *index, 0),
@@ -191,8 +223,23 @@ fn range(view: &Tensor, dim: usize, slice: &Slice) -> Result<Tensor> {
     ensure!(view.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
     let step = slice.step.unwrap_or(1);
     ensure!(step != 0, Value, "slice step cannot be zero");
-    ensure!(step > 0, Value, "step must be greater than zero");
+    if step < 0 {
+        return backwards(view, dim, slice, step);
+    }
     op::slice_tensor(view, dim as i64, slice.start, slice.stop, step)
+}
+
+/// Keeps a range of a dimension from its end to its start: Python's rules for negative steps.
+fn backwards(view: &Tensor, dim: usize, slice: &Slice, step: i64) -> Result<Tensor> {
+    let size = size_of(view, dim);
+    let wrap = |bound: i64| if bound < 0 { bound.saturating_add(size) } else { bound };
+    let clamp = |bound: Option<i64>, end: i64| bound.map_or(end, |b| wrap(b).clamp(-1, size - 1));
+    let (start, stop) = (clamp(slice.start, size - 1), clamp(slice.stop, -1));
+    let step = step.checked_neg().unwrap_or(i64::MAX);
+    let count = if start > stop { (start - stop - 1) / step + 1 } else { 0 };
+    let (from, to) = if count > 0 { (start - (count - 1) * step, start + 1) } else { (0, 0) };
+    let kept = op::slice_tensor(view, dim as i64, Some(from), Some(to), step)?;
+    if count < 2 { Ok(kept) } else { op::flip_view(&kept, &[dim as i64]) }
 }
 
 struct IndexWalk<'a> {

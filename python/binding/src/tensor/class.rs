@@ -72,6 +72,8 @@ fn init(_object: &Obj, _args: &Obj, _kwargs: Option<&Obj>) -> Py<()> {
 /// The functions of the module that concern the class.
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = methods::functions();
+    rows.extend(methods::storage_functions());
+    rows.extend(super::index::functions());
     rows.push(method!("_legacy_new", legacy::new_of_dtype));
     rows.push(method!("_swap_tensor_impl", super::object::swap));
     rows

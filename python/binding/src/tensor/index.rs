@@ -1,18 +1,19 @@
 //! `tensor[…]` and `tensor[…] = value`: Python's keys as the index items of `corten_ops::index`.
 
 use super::object::{TENSOR, get, is_dense_cpu, this, wrap_owned};
-use crate::args::{NumberKind, number_kind};
+use crate::args::{NumberKind, number_kind, parser};
 use crate::creation;
 use crate::functions::op1;
 use crate::numpy;
 use crate::overrides;
 use crate::py::errors::{Raised, type_error, value_error, warn};
-use crate::py::{Obj, Py, ffi, name, slot};
+use crate::py::{Args, Obj, Py, ffi, method, name, slot};
 use corten_core::{DType, MemoryFormat, Scalar};
 use corten_ops::Tensor;
 use corten_ops::index::{self, IndexItem, Slice};
 use smallvec::{SmallVec, smallvec};
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The slots of the class.
 pub(crate) fn slots() -> Vec<(c_int, *mut c_void)> {
@@ -194,8 +195,30 @@ fn slice(key: &Obj) -> Py<IndexItem> {
         return Err(Raised::already());
     }
     if step < 0 {
-        return Err(value_error("step must be greater than zero"));
+        if !NEGATIVE_STEPS.load(Ordering::Relaxed) {
+            return Err(value_error("step must be greater than zero"));
+        }
+        let start = (start != ffi::Py_ssize_t::MAX).then_some(start as i64);
+        let stop = (stop != ffi::Py_ssize_t::MIN).then_some(stop as i64);
+        return Ok(IndexItem::Slice(Slice { start, stop, step: Some(step as i64) }));
     }
     let stop = (stop != ffi::Py_ssize_t::MAX).then_some(stop as i64);
     Ok(IndexItem::Slice(Slice { start: Some(start as i64), stop, step: Some(step as i64) }))
+}
+
+/// Whether slices may have negative steps: PyTorch's may not, and programs expect the error.
+static NEGATIVE_STEPS: AtomicBool = AtomicBool::new(false);
+
+/// The functions of the module.
+pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method!("_set_negative_steps", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("set_negative_steps(bool enabled)").parse(None, args)?;
+            NEGATIVE_STEPS.store(bound.bool(0)?, Ordering::Relaxed);
+            Ok(Obj::none())
+        }),
+        method!("_get_negative_steps", |_m: &Obj, _a: Args<'_>| {
+            Ok(Obj::bool(NEGATIVE_STEPS.load(Ordering::Relaxed)))
+        }),
+    ]
 }

@@ -94,6 +94,10 @@ fn geometry_rows() -> Vec<ffi::PyMethodDef> {
 fn memory_rows() -> Vec<ffi::PyMethodDef> {
     let mut rows = simple! {
         "data_ptr", |t| {
+            // Whoever has the address may write to it.
+            if let Some(storage) = t.storage_opt() {
+                storage.materialise()?;
+            }
             Obj::int(t.checked_data_ptr()? as i64)
         };
         "untyped_storage", |t| crate::storage::wrap(&t.storage()?);
@@ -233,6 +237,24 @@ macro_rules! flag {
             Ok(Obj::bool($holds))
         })
     };
+}
+
+/// The functions of the module that look at the storage of a tensor and make nothing its own.
+pub(crate) fn storage_functions() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method!("_is_cow_tensor", |_m: &Obj, args: Args<'_>| {
+            let tensor = parser!("_is_cow_tensor(Tensor tensor)").parse(None, args)?.tensor(0)?;
+            Ok(Obj::bool(tensor.storage_opt().is_some_and(|storage| storage.is_copy_on_write())))
+        }),
+        method!("_data_address", |_m: &Obj, args: Args<'_>| {
+            let tensor = parser!("_data_address(Tensor tensor)").parse(None, args)?.tensor(0)?;
+            Obj::int(tensor.checked_data_ptr()? as i64)
+        }),
+        method!("_storage_address", |_m: &Obj, args: Args<'_>| {
+            let tensor = parser!("_storage_address(Tensor tensor)").parse(None, args)?.tensor(0)?;
+            Obj::int(tensor.storage()?.key() as i64)
+        }),
+    ]
 }
 
 /// The functions of the module that only look at a tensor.

@@ -6,7 +6,7 @@ use crate::Tensor;
 use corten_core::{Dims, Result};
 
 fn set(self_: &Tensor, (sizes, strides): (Dims, Dims)) -> Result<Tensor> {
-    self_.set_sizes_and_strides(&sizes, &strides, self_.storage_offset())?;
+    self_.set_geometry(&sizes, &strides, self_.storage_offset())?;
     Ok(self_.clone())
 }
 

@@ -22,7 +22,7 @@ pub(crate) use pieces::room_for_pieces;
 pub use pieces::{
     split, split_copy_out, split_with_sizes, split_with_sizes_copy_out, unbind, unbind_copy_out,
 };
-pub use repeat::{flip, repeat, roll, rot90};
+pub use repeat::{flip, flip_view, repeat, roll, rot90};
 pub(crate) use select::narrow_start;
 pub use select::{diagonal, select, slice, unfold};
 pub use shape::{

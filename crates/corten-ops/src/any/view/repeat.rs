@@ -5,6 +5,7 @@ use super::shape::dim_mask;
 use super::{geometry_of, with_geometry};
 use crate::iter::{allocate, allocate_like};
 use crate::{Tensor, op};
+use corten_core::keys::NEGATIVE_STRIDES;
 use corten_core::{Dims, MemoryFormat, Result, ensure, geometry};
 
 /// The tensor repeated along each dimension; additional leading counts add dimensions.
@@ -51,13 +52,32 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     if self_.numel() == 0 {
         return Ok(out);
     }
-    let mut offset = self_.storage_offset();
+    let offset = reverse(&sizes, &mut strides, self_.storage_offset(), mask);
+    let reversed = with_geometry(self_, &sizes, &strides, offset)?;
+    // The loop that copies takes strides of any sign; see Note [Negative strides].
+    reversed.set_keys(NEGATIVE_STRIDES, false);
+    op::copy_(&out, &reversed, false)?;
+    Ok(out)
+}
+
+/// The order of elements reversed along the given dimensions, as a view: their strides change sign.
+///
+/// # Errors
+/// `Index` for a dimension out of range, `Runtime` for one given twice.
+pub fn flip_view(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    let (sizes, mut strides) = geometry_of(self_);
+    let mask = dim_mask(dims, sizes.len())?;
+    let offset = reverse(&sizes, &mut strides, self_.storage_offset(), mask);
+    with_geometry(self_, &sizes, &strides, offset)
+}
+
+/// Changes the sign of the strides of dimensions in a mask. Returns where the first element is then.
+fn reverse(sizes: &[i64], strides: &mut [i64], mut offset: i64, mask: u64) -> i64 {
     for dim in (0..sizes.len()).filter(|dim| mask & (1 << dim) != 0) {
-        offset += (sizes[dim] - 1) * strides[dim];
+        offset += (sizes[dim] - 1).max(0) * strides[dim];
         strides[dim] = -strides[dim];
     }
-    op::copy_(&out, &with_geometry(self_, &sizes, &strides, offset)?, false)?;
-    Ok(out)
+    offset
 }
 
 /// Elements shifted along dimensions, those that leave at one end come back at the other. Without
