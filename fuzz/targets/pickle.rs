@@ -3,7 +3,7 @@
 #![no_main]
 
 use corten_io::Value;
-use corten_io::pickle::{Arena, Host, Machine, Node, NodeId};
+use corten_io::pickle::{self, Arena, Host, Node, NodeId};
 use corten_ops::{ErrorKind, Result};
 use libfuzzer_sys::fuzz_target;
 
@@ -25,8 +25,8 @@ impl Host for Anything {
 
 fuzz_target!(|bytes: &[u8]| {
     let mut host = Anything;
-    let mut machine = Machine::new(bytes, 0, &mut host);
-    let value = machine.run().and_then(|(root, _)| machine.arena.value(root, &mut (1 << 20)));
+    let value = pickle::read(bytes, 0, &mut host)
+        .and_then(|(arena, root, _)| arena.value(root, &mut (1 << 20)));
     if let Err(error) = value {
         assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
     }

@@ -100,7 +100,7 @@ for _key in ("SparseCsrCPU", "SparseCsrMeta"):
 _SUBMODULES = frozenset((
     "__config__", "__future__", "_VF", "_dynamo", "_guards", "_inductor", "_jit_internal", "_subclasses", "_utils", "accelerator", "amp", "ao", "array_api",
     "autograd", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func",
-    "functional", "fx", "futures", "hub", "jit", "library", "linalg", "masked", "mps", "mtia", "multiprocessing", "nested", "nn", "ops",
+    "functional", "fx", "futures", "gguf", "hub", "jit", "library", "linalg", "masked", "mps", "mtia", "multiprocessing", "nested", "nn", "ops",
     "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "safetensors", "serialization",
     "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version",
     "xpu",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import struct
 import sys
@@ -10,14 +11,11 @@ import sys
 import corten
 
 from . import _utils, _weights_only
-from ._archive import Archive, read_into
 from ._saving import LEGACY_MAGIC, LEGACY_PROTOCOL
 from ._serialization_settings import assumed_byte_order, get_default_mmap_options, skips_data
 from ._weights_only import StorageClass
 from .storage import TypedStorage, _bytes_tensor, untyped
 
-#: Mapped data of elements must begin at a multiple of this; others are copied.
-_MAPPED_ALIGNMENT = 16
 #: A compressed pickle that grows a hundredfold to more than this is refused: its objects take a
 #: hundred times the memory again.
 _LARGEST_INFLATED = 1 << 24
@@ -49,8 +47,10 @@ class Options:
         self.arguments = {"encoding": "utf-8", **arguments}
 
     def unpickle(self, file, persistent_load=None):
-        """One pickle of a file."""
+        """One pickle of a file, or in bytes."""
         weights_only = self.pickle_module is None
+        if not weights_only and isinstance(file, bytes):
+            file = io.BytesIO(file)
         cls = _weights_only.Unpickler if weights_only else _full_unpickler(self.pickle_module)
         unpickler = cls(file, **self.arguments)
         if persistent_load is not None:
@@ -118,57 +118,58 @@ def _with_checked_sparse(load):
         _utils.loading.sparse = pending
 
 
-def read_zip(file, options, mapped=None):
-    """The object of a zip file; ``mapped`` is the file's name if storages shall be maps of it."""
-    archive = Archive(file)
-    if "constants.pkl" in archive:
+def read_zip(file, options, mapped=False):
+    """The object of a zip file, which has a name or is open; if it has one, storages may be maps of it."""
+    archive = opened_archive(file, mapped)
+    if archive.has("constants.pkl"):
         raise RuntimeError("TorchScript archives hold programs, not only tensors, and are not read")
     data = archive.read("data.pkl", _LARGEST_INFLATED)
     order = assumed_byte_order()
-    if "byteorder" in archive:
+    if archive.has("byteorder"):
         order = archive.read("byteorder")
         if order not in (b"little", b"big"):
             raise ValueError(f"Unknown endianness type: {order[:40].decode('latin-1')}")
         order = order.decode()
-    mapping = None if mapped is None else _mapping(mapped, archive)
 
     def read(key, nbytes, dtype):
-        name = f"data/{key}"
         if skips_data():
             return corten.UntypedStorage(nbytes)
-        if archive.size(name) != nbytes:
-            raise RuntimeError(
-                f"PytorchStreamReader failed reading file {name[:80]}: it has "
-                f"{archive.size(name)} bytes, but {nbytes} are expected"
-            )
-        storage = _mapped(mapping, archive.place(name), nbytes)
-        if storage is None:
-            storage = corten.UntypedStorage(nbytes)
-            archive.read_into(name, _utils.byte_view(storage))
-            _utils.only_truths(storage, dtype)
+        storage = archive.storage(f"data/{key}", nbytes)
+        _utils.only_truths(storage, dtype)
         return storage if order == sys.byteorder else storage.byteswap(dtype)
 
     storages = Storages(read, options)
-    return _with_checked_sparse(lambda: options.unpickle(io.BytesIO(data), storages))
+    return _with_checked_sparse(lambda: options.unpickle(data, storages))
 
 
-def _mapping(name, archive):
+def opened_archive(file, mapped=False):
+    """The records of a zip file, which has a name or is open."""
+    if not isinstance(file, (str, os.PathLike)):
+        return corten._C._archive_of_file(file)
+    if not mapped:
+        return corten._C._archive_of_path(file)
     import mmap
 
-    shared = get_default_mmap_options() == mmap.MAP_SHARED
-    with open(name, "r+b" if shared else "rb") as file:
-        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
-        mapping = mmap.mmap(file.fileno(), 0, access=access)
-    if shared:
-        archive.drop_checksums(mapping)
-    return mapping
+    return corten._C._archive_of_path(file, get_default_mmap_options() == mmap.MAP_SHARED)
 
 
-def _mapped(mapping, place, nbytes):
-    """The storage over a part of a map, or None where data must be copied."""
-    if mapping is None or place is None or place % _MAPPED_ALIGNMENT:
-        return None
-    return corten._C._storage_from_buffer(mapping, place, nbytes)
+def read_into(file, view):
+    """Fills memory from where a file is.
+
+    Raises:
+        RuntimeError: The file ends before.
+    """
+    fill, done = getattr(file, "readinto", None), 0
+    while done < len(view):
+        if fill is None:
+            data = file.read(len(view) - done)
+            view[done:done + len(data)] = data
+            count = len(data)
+        else:
+            count = fill(view[done:])
+        if not count:
+            raise RuntimeError("unexpected end of file within a storage")
+        done += count
 
 
 class _Reserved:
@@ -229,7 +230,8 @@ class _Reserved:
 def _room(file):
     try:
         here = file.tell()
-        end = file.seek(0, 2)
+        file.seek(0, 2)
+        end = file.tell()
         file.seek(here)
     except (OSError, ValueError):  # compressed files
         return None

@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from contextlib import contextmanager
 
-from ._archive import Archive
+from . import _C
 
 _ALIGNMENT = 64
 _LARGE = 2**31 - 1
@@ -100,7 +100,7 @@ class RecordReader:
     """Reads records of a zip file by name."""
 
     def __init__(self, file):
-        self._archive = Archive(file)
+        self._archive = _C._archive_of_file(file)
 
     def get_record(self, name):
         """The bytes of a record.
@@ -108,11 +108,11 @@ class RecordReader:
         Raises:
             RuntimeError: There is none of that name, or it is damaged.
         """
-        return bytes(self._archive.read(name))
+        return self._archive.read(name)
 
     def has_record(self, name):
         """Whether there is a record of that name."""
-        return name in self._archive
+        return self._archive.has(name)
 
     def get_all_records(self):
         """The names of all records."""

@@ -204,12 +204,12 @@ def get_unsafe_globals_in_checkpoint(f):
     import pickletools
 
     from . import _weights_only
-    from ._archive import Archive
+    from ._loading import opened_archive
     from .serialization import _opened
 
     try:
         with _opened(f) as file:
-            data = Archive(file).read("data.pkl")
+            data = opened_archive(file).read("data.pkl")
     except RuntimeError:
         raise ValueError(
             "Expected input to be a checkpoint returned by torch.save but got a torchscript "

@@ -43,6 +43,19 @@ def storage_bytes(storage):
     return bytes(cpu_bytes(storage))
 
 
+def writing_all(file):
+    """A function that writes all of a bytes object to a file, of which some write only a part."""
+
+    def write(data):
+        view = memoryview(data)
+        while view:
+            # Other files than raw ones write everything; some of them do not say so.
+            written = file.write(view)
+            view = view[len(view) if written is None else written:]
+
+    return write
+
+
 def _element_size(dtype):
     """The bytes of an element.
 

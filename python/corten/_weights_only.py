@@ -1,4 +1,4 @@
-"""Reading pickles of tensors without running what is in them.
+"""Reading pickles of tensors without running what is in them: the rules of the native machine.
 
 Only the opcodes that saved weights need are understood, and only functions and classes of a fixed
 list (and those the user adds) are called. Whatever else is in a file, the answer is an exception.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import _compat_pickle
 import contextlib
 import pickle
-import struct
 from collections import Counter, OrderedDict
 
-from . import _utils
+from . import _C, _utils
+from .storage import TypedStorage
 
 _user_globals = {}
 
@@ -29,7 +29,6 @@ _REBUILDERS = (
 _BLOCKED = ("sys", "os", "posix", "nt")
 #: How many parts a key of a dictionary may have: hashing visits them all, on the C stack.
 _LARGEST_KEY = 1000
-_PIECE = 1 << 24
 
 
 class StorageClass:
@@ -263,12 +262,23 @@ class _FromOutside(Exception):
 
 
 class Unpickler:
-    """The machine: a stack, those below the marks, a memo, and one method per opcode."""
+    """The rules of the machine, which runs natively: what names mean, what may be called and changed."""
+
+    #: What saved weights need.
+    opcodes = b"".join((
+        pickle.PROTO, pickle.GLOBAL, pickle.NEWOBJ, pickle.REDUCE, pickle.BUILD, pickle.BINPERSID, pickle.MARK,
+        pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.EMPTY_TUPLE, pickle.EMPTY_LIST, pickle.EMPTY_DICT,
+        pickle.EMPTY_SET, pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1, pickle.BINFLOAT,
+        pickle.BINUNICODE, pickle.SHORT_BINSTRING, pickle.BINSTRING, pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2,
+        pickle.TUPLE3, pickle.APPEND, pickle.APPENDS, pickle.SETITEM, pickle.SETITEMS, pickle.BINPUT,
+        pickle.LONG_BINPUT, pickle.BINGET, pickle.LONG_BINGET,
+    ))
+    ordered_dict, typed_storage = OrderedDict, TypedStorage
+    rebuild_tensor = staticmethod(_utils._rebuild_tensor_v2)
+    find_class, call = staticmethod(_find), staticmethod(_called)
 
     def __init__(self, file, *, encoding="bytes"):
-        self._read, self.readline = file.read, file.readline
-        self.encoding = encoding
-        self.stack, self.below, self.memo = [], [], {}
+        self._file, self.encoding = file, encoding
 
     def persistent_load(self, saved_id):
         """Resolves a reference to something outside the pickle."""
@@ -283,7 +293,7 @@ class Unpickler:
             RuntimeError: A tensor of it makes no sense.
         """
         try:
-            return self._run()
+            return _C._unpickle(self._file, self)
         except _FromOutside as error:
             raise error.__cause__ from None
         except (pickle.UnpicklingError, EOFError, RuntimeError, MemoryError):
@@ -294,93 +304,21 @@ class Unpickler:
             parts = [str(part)[:300] for part in error.args if isinstance(part, (str, int))]
             raise pickle.UnpicklingError(f"{type(error).__name__}: {' '.join(parts)}") from None
 
-    def _run(self):
-        while True:
-            opcode = self._read(1)
-            if not opcode:
-                raise EOFError("Ran out of input")
-            if opcode == pickle.STOP:
-                return self._pop()
-            handler = _HANDLERS.get(opcode)
-            if handler is None:
-                raise pickle.UnpicklingError(f"Unsupported operand {opcode[0]}")
-            handler(self)
-
-    def read(self, count):
-        """The next bytes."""
-        if count < 0:
-            raise pickle.UnpicklingError("negative length")
-        # Files make room for what they are asked to read before they look how much there is.
-        data = self._read(min(count, _PIECE))
-        while len(data) < count and (more := self._read(min(count - len(data), _PIECE))):
-            data += more
-        if len(data) != count:
-            raise EOFError("Ran out of input: pickle data was truncated")
-        return data
-
-    def _pop(self):
-        if not self.stack:
-            raise pickle.UnpicklingError("the stack of the pickle is empty")
-        return self.stack.pop()
-
-    def _top(self):
-        if not self.stack:
-            raise pickle.UnpicklingError("the stack of the pickle is empty")
-        return self.stack[-1]
-
-    def _number(self, form):
-        return struct.unpack(form, self.read(struct.calcsize(form)))[0]
-
-    def _mark(self):
-        self.below.append(self.stack)
-        self.stack = []
-
-    def _above_mark(self):
-        if not self.below:
-            raise pickle.UnpicklingError("the pickle has no mark")
-        items, self.stack = self.stack, self.below.pop()
-        return items
-
-    def _tuple(self, count):
-        if len(self.stack) < count:
-            raise pickle.UnpicklingError("the stack of the pickle is empty")
-        items = tuple(self.stack[-count:])
-        self.stack[-count:] = [items]
-
-    def _text(self, form):
-        data = self.read(self._number(form))
-        return data if self.encoding == "bytes" else data.decode(self.encoding)
-
-    def _proto(self):
-        version = self._number("<B")
-        if version not in range(6):
-            raise pickle.UnpicklingError(f"Unsupported protocol {version}")
-
-    def _global(self):
-        lines = [self.readline(), self.readline()]
-        if not all(line.endswith(b"\n") for line in lines):
-            raise EOFError("Ran out of input: pickle data was truncated")
-        self.stack.append(_find(*(line[:-1].decode("utf-8") for line in lines)))
-
-    def _new_object(self):
-        args, cls = self._pop(), self._pop()
+    @staticmethod
+    def create(cls, args):
+        """A new object of a class, not initialised."""
         if cls is OrderedDict or cls is corten_parameter():
-            made = _called(cls, args)
-        elif _is_user_class(cls):
-            made = cls.__new__(cls, *args)
-        else:
-            raise pickle.UnpicklingError(
-                f"Can only create new object for nn.Parameter or classes allowlisted via "
-                f"`add_safe_globals` but got {_kind(cls)}"
-            )
-        self.stack.append(made)
+            return _called(cls, args)
+        if _is_user_class(cls):
+            return cls.__new__(cls, *args)
+        raise pickle.UnpicklingError(
+            f"Can only create new object for nn.Parameter or classes allowlisted via "
+            f"`add_safe_globals` but got {_kind(cls)}"
+        )
 
-    def _reduce(self):
-        args, function = self._pop(), self._top()
-        self.stack[-1] = _called(function, args)
-
-    def _build(self):
-        state, target = self._pop(), self._top()
+    @staticmethod
+    def build(target, state):
+        """Gives an object its attributes."""
         if _is_user_class(type(target)):
             if hasattr(target, "__setstate__"):
                 target.__setstate__(state)
@@ -398,17 +336,16 @@ class Unpickler:
                 f"`add_safe_globals`, but got {type(target)}"
             )
 
-    def _append_all(self, items):
-        target = self._top()
-        if _is_stand_in(type(target)):
-            target.parts.append(items)
-            return
-        if type(target) is not list:
+    @staticmethod
+    def append_all(target, items):
+        """Adds to what is no list."""
+        if not _is_stand_in(type(target)):
             raise pickle.UnpicklingError(f"Can only append to lists, but got {type(target)}")
-        target.extend(items)
+        target.parts.append(items)
 
-    def _set_items(self, pairs):
-        target = self._top()
+    @staticmethod
+    def set_items(target, pairs):
+        """Adds to a dictionary of any class, by keys of any size."""
         if _is_stand_in(type(target)):
             target.parts.append({})
             target = target.parts[-1]
@@ -422,12 +359,8 @@ class Unpickler:
         for key, value in zip(pairs[::2], pairs[1::2]):
             target[check_key(key)] = value
 
-    def _set_item(self):
-        value, key = self._pop(), self._pop()
-        self._set_items([key, value])
-
-    def _persistent(self):
-        saved_id = self._pop()
+    def persistent(self, saved_id):
+        """Resolves a reference, of which only those to storages are allowed."""
         if type(saved_id) is not tuple:
             raise pickle.UnpicklingError(
                 f"persistent_load id must be tuple or int, but got {type(saved_id)}"
@@ -438,68 +371,9 @@ class Unpickler:
                 f"{type(saved_id[0]) if saved_id else 'nothing'}"
             )
         try:
-            found = self.persistent_load(saved_id)
+            return self.persistent_load(saved_id)
         except Exception as error:  # of the caller's functions, perhaps: it stays what it is
             raise _FromOutside from error
-        self.stack.append(found)
-
-    def _memoize(self, key):
-        self.memo[key] = self._top()
-
-    def _remember(self, key):
-        if key not in self.memo:
-            raise pickle.UnpicklingError(f"Memo value not found at index {key}")
-        self.stack.append(self.memo[key])
-
-    def _pushed(make):  # noqa: N805
-        def push(self):
-            made = make(self)  # which may change the stack for the one below it
-            self.stack.append(made)
-
-        return push
-
-    handlers = {
-        pickle.PROTO: _proto,
-        pickle.GLOBAL: _global,
-        pickle.NEWOBJ: _new_object,
-        pickle.REDUCE: _reduce,
-        pickle.BUILD: _build,
-        pickle.BINPERSID: _persistent,
-        pickle.MARK: _mark,
-        pickle.NONE: _pushed(lambda self: None),
-        pickle.NEWTRUE: _pushed(lambda self: True),
-        pickle.NEWFALSE: _pushed(lambda self: False),
-        pickle.EMPTY_TUPLE: _pushed(lambda self: ()),
-        pickle.EMPTY_LIST: _pushed(lambda self: []),
-        pickle.EMPTY_DICT: _pushed(lambda self: {}),
-        pickle.EMPTY_SET: _pushed(lambda self: set()),
-        pickle.BININT: _pushed(lambda self: self._number("<i")),
-        pickle.BININT1: _pushed(lambda self: self._number("<B")),
-        pickle.BININT2: _pushed(lambda self: self._number("<H")),
-        pickle.LONG1: _pushed(lambda self: pickle.decode_long(self.read(self._number("<B")))),
-        pickle.BINFLOAT: _pushed(lambda self: self._number(">d")),
-        pickle.BINUNICODE: _pushed(
-            lambda self: self.read(self._number("<I")).decode("utf-8", "surrogatepass")
-        ),
-        pickle.SHORT_BINSTRING: _pushed(lambda self: self._text("<B")),
-        pickle.BINSTRING: _pushed(lambda self: self._text("<i")),
-        pickle.TUPLE: _pushed(lambda self: tuple(self._above_mark())),
-        pickle.TUPLE1: lambda self: self._tuple(1),
-        pickle.TUPLE2: lambda self: self._tuple(2),
-        pickle.TUPLE3: lambda self: self._tuple(3),
-        pickle.APPEND: lambda self: self._append_all([self._pop()]),
-        pickle.APPENDS: lambda self: self._append_all(self._above_mark()),
-        pickle.SETITEM: _set_item,
-        pickle.SETITEMS: lambda self: self._set_items(self._above_mark()),
-        pickle.BINPUT: lambda self: self._memoize(self._number("<B")),
-        pickle.LONG_BINPUT: lambda self: self._memoize(self._number("<I")),
-        pickle.BINGET: lambda self: self._remember(self._number("<B")),
-        pickle.LONG_BINGET: lambda self: self._remember(self._number("<I")),
-    }
-    del _pushed
-
-
-_HANDLERS = Unpickler.handlers
 
 
 def _kind(obj):

@@ -251,7 +251,7 @@ def _read(f, file, options, map_location, mmap):
     if first[:4] == b"PK\x03\x04":
         if mmap and not is_name:
             raise ValueError("f must be a file path in order to use the mmap argument")
-        return _loading.read_zip(file, options, os.fspath(f) if mmap else None)
+        return _loading.read_zip(f if is_name else file, options, bool(mmap))
     if first[8:9] == b"{" or is_name and os.fsdecode(f).endswith(".safetensors"):
         return _read_safetensors(file, map_location)
     if mmap:

@@ -1,9 +1,11 @@
 """Event files, read back by a reader of their own."""
 
+import io
 import os
 import struct
 import tempfile
 import unittest
+import wave
 import zlib
 
 import module_under_test
@@ -120,6 +122,31 @@ class Events(unittest.TestCase):
         found = {tag for tag, _, _ in values(os.path.join(self.folder.name, "r"))}
         self.assertIn("_hparams_/session_start_info", found)
         self.assertIn("hp/x", found)
+
+    def test_sound_and_curve(self):
+        def write(writer):
+            writer.add_audio("beep", torch.tensor([0.5, -1.0, 2.0]), sample_rate=8000)
+            writer.add_pr_curve("pr", torch.tensor([1, 0]), torch.tensor([0.9, 0.2]), num_thresholds=3)
+
+        found = self.written(write)
+        sound = fields(found["beep"][1][6][0])
+        self.assertEqual((sound[1], sound[3], sound[5]), ([8000.0], [3], [b"audio/wav"]))
+        with wave.open(io.BytesIO(sound[4][0])) as file:
+            self.assertEqual((file.getnchannels(), file.getsampwidth(), file.getframerate()), (1, 2, 8000))
+            self.assertEqual(struct.unpack("<3h", file.readframes(3)), (16383, -32767, 32767))
+        curve = fields(found["pr"][1][8][0])
+        rows = struct.unpack("<18f", curve[5][0])
+        self.assertEqual(rows[:6], (1, 1, 0, 1, 0, 0))
+
+    def test_files_end(self):
+        from corten.utils.tensorboard import FileWriter
+
+        writer = FileWriter(self.folder.name)
+        writer.close()
+        writer.close()
+        writer.flush()
+        with self.assertRaisesRegex(ValueError, "closed"):
+            writer.add_summary(b"")
 
     def test_scalars_make_folders(self):
         self.written(lambda w: w.add_scalars("run", {"a": 1.0, "b": 2.0}, 3))

@@ -1,7 +1,45 @@
 //! Elements as bytes of files.
 
-use corten_core::{DType, Device, Result, Storage};
+use corten_core::{DType, Device, Error, Result, Storage, err, try_vec};
 use corten_ops::{Tensor, op};
+use std::io::{ErrorKind, Read};
+
+/// How much is read at once: it stays in the cache until it is copied to its place.
+const PIECE: usize = 1 << 18;
+
+/// A storage with the next bytes of a file.
+///
+/// # Errors
+/// `Runtime` where the file ends before, `OutOfMemory`.
+pub(crate) fn filled(file: &mut (impl Read + ?Sized), nbytes: usize) -> Result<Storage> {
+    let storage = Storage::new(nbytes, Device::CPU)?;
+    let mut piece = try_vec(0_u8, nbytes.min(PIECE))?;
+    let mut at = 0;
+    while at < nbytes {
+        let piece = &mut piece[..PIECE.min(nbytes - at)];
+        file.read_exact(piece).map_err(|error| unreadable(&error))?;
+        storage.write_bytes(at, piece)?;
+        at += piece.len();
+    }
+    Ok(storage)
+}
+
+/// What is wrong with data that cannot be read.
+pub(crate) fn unreadable(error: &std::io::Error) -> Error {
+    match error.to_string().as_str() {
+        _ if error.kind() == ErrorKind::UnexpectedEof => err!(Runtime, "unexpected end of file"),
+        // As the reader of zip files says it.
+        "Invalid checksum" => err!(Runtime, "its checksum is wrong"),
+        text => err!(Runtime, "{text}"),
+    }
+}
+
+/// A storage with a copy of bytes.
+pub(crate) fn copied(bytes: &[u8]) -> Result<Storage> {
+    let storage = Storage::new(bytes.len(), Device::CPU)?;
+    storage.write_bytes(0, bytes)?;
+    Ok(storage)
+}
 
 /// The elements of a tensor in row-major order as bytes, wherever it is.
 pub(crate) fn of(tensor: &Tensor) -> Result<Vec<u8>> {

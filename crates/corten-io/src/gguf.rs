@@ -231,6 +231,21 @@ fn format_of(info: &TensorInfo) -> Result<Format> {
     format.ok_or_else(|| err!(NotImplemented, "{name}: weights of the format {kind} are not known"))
 }
 
+/// Data of tensors begin at multiples of this.
+fn alignment_of(metadata: &[(String, Value)]) -> Result<u64> {
+    let given = metadata.iter().find(|(name, _)| name == "general.alignment");
+    let alignment = match given {
+        Some((_, Value::Int(value))) => u64::try_from(*value).unwrap_or(0),
+        _ => ALIGNMENT,
+    };
+    ensure!(
+        alignment.is_power_of_two() && alignment <= 1 << 20,
+        Runtime,
+        "general.alignment is {alignment}"
+    );
+    Ok(alignment)
+}
+
 /// Reads what is before the data.
 struct Head {
     file: BufReader<File>,
@@ -267,16 +282,7 @@ impl Head {
         for _ in 0..tensors {
             infos.push(self.info()?);
         }
-        let alignment = metadata.iter().find(|(name, _)| name == "general.alignment");
-        let alignment = match alignment {
-            Some((_, Value::Int(value))) => u64::try_from(*value).unwrap_or(0),
-            _ => ALIGNMENT,
-        };
-        ensure!(
-            alignment.is_power_of_two() && alignment <= 1 << 20,
-            Runtime,
-            "general.alignment is {alignment}"
-        );
+        let alignment = alignment_of(&metadata)?;
         let start = self.at.next_multiple_of(alignment);
         for (info, offset) in &mut infos {
             let end = start.checked_add(*offset);
@@ -417,6 +423,22 @@ pub fn save(
     tensors: &[(String, Tensor)],
 ) -> Result<()> {
     let path = path.as_ref();
+    atomic::write(path, |file| {
+        write(metadata, tensors, |bytes| {
+            file.write_all(bytes).map_err(|error| io_error(path, &error))
+        })
+    })
+}
+
+/// Gives the bytes of a file to a function, piece by piece.
+///
+/// # Errors
+/// As [`save`], and those of the function.
+pub fn write(
+    metadata: &[(String, Value)],
+    tensors: &[(String, Tensor)],
+    mut put: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
     let mut head = MAGIC.to_vec();
     head.extend(VERSION.to_le_bytes());
     head.extend((tensors.len() as u64).to_le_bytes());
@@ -426,7 +448,7 @@ pub fn save(
         head.extend(kind_of(value)?.to_le_bytes());
         write_value(&mut head, value)?;
     }
-    let mut offset = 0_u64;
+    let (alignment, mut offset) = (alignment_of(metadata)?, 0_u64);
     for (name, tensor) in tensors {
         let dtype = tensor.dtype();
         let element_type = ELEMENT_TYPES.iter().find(|known| known.dtype == Some(dtype));
@@ -439,21 +461,17 @@ pub fn save(
         head.extend(element_type.number.to_le_bytes());
         head.extend(offset.to_le_bytes());
         let nbytes = tensor.numel() as u64 * dtype.itemsize() as u64;
-        offset += nbytes.next_multiple_of(ALIGNMENT);
+        offset += nbytes.next_multiple_of(alignment);
     }
     let pad = |bytes: &mut Vec<u8>| {
-        bytes.resize(bytes.len().next_multiple_of(ALIGNMENT as usize), 0);
+        bytes.resize(bytes.len().next_multiple_of(alignment as usize), 0);
     };
     pad(&mut head);
-    atomic::write(path, |file| {
-        let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|error| io_error(path, &error));
-        put(&head)?;
-        for (_, tensor) in tensors {
-            let mut bytes = crate::bytes::of(tensor)?;
-            pad(&mut bytes);
-            put(&bytes)?;
-        }
-        Ok(())
+    put(&head)?;
+    tensors.iter().try_for_each(|(_, tensor)| {
+        let mut bytes = crate::bytes::of(tensor)?;
+        pad(&mut bytes);
+        put(&bytes)
     })
 }
 

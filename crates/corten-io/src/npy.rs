@@ -14,11 +14,12 @@
 //! ```
 
 use crate::atomic::{self, io_error};
-use crate::bytes::{only_truths, swap};
+use crate::bytes::{filled, only_truths, swap};
 use crate::records::Records;
-use corten_core::{DType, Error, Result, Storage, bail, ensure, err, try_to_vec};
+use corten_core::{DType, Error, ErrorKind, Result, bail, ensure, err};
 use corten_ops::{Tensor, op};
-use std::io::{Cursor, Write};
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read, Seek, Write};
 use std::path::Path;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -27,8 +28,9 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 const LARGEST_HEADER: usize = 10_000;
 /// Data begin at a multiple of this.
 const ALIGNMENT: usize = 64;
-/// A compressed array that grows more than a hundredfold, to more than this, is refused.
-const LARGEST_INFLATED: u64 = 1 << 28;
+/// Compressed arrays of up to this many bytes are read, however small they are in the file: zeros shrink a
+/// thousandfold.
+const LARGEST_INFLATED: u64 = 1 << 32;
 /// NumPy's arrays have up to this many dimensions.
 const MOST_DIMENSIONS: usize = 64;
 
@@ -57,7 +59,19 @@ const DTYPES: [(&str, DType); 14] = [
 /// tensor can hold.
 pub fn load(path: impl AsRef<Path>) -> Result<Tensor> {
     let path = path.as_ref();
-    read(&std::fs::read(path).map_err(|error| io_error(path, &error))?)
+    let file = File::open(path).map_err(|error| io_error(path, &error))?;
+    let size = file.metadata().map_err(|error| io_error(path, &error))?.len();
+    read_array(&mut BufReader::new(file), size).map_err(|error| named(path, error))
+}
+
+/// An error about what a file holds, with its name.
+fn named(path: &Path, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Value | ErrorKind::Runtime => {
+            err!(Value, "{}: {}", path.display(), error.message())
+        }
+        _ => error,
+    }
 }
 
 /// The arrays of a `.npz` file with their names.
@@ -66,8 +80,8 @@ pub fn load(path: impl AsRef<Path>) -> Result<Tensor> {
 /// As [`load`].
 pub fn load_npz(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
     let path = path.as_ref();
-    let bytes = std::fs::read(path).map_err(|error| io_error(path, &error))?;
-    read_npz(&bytes).map_err(|error| err!(Value, "{}: {}", path.display(), error.message()))
+    let file = File::open(path).map_err(|error| io_error(path, &error))?;
+    read_arrays(BufReader::new(file)).map_err(|error| named(path, error))
 }
 
 /// The arrays in the bytes of a `.npz` file with their names.
@@ -75,8 +89,12 @@ pub fn load_npz(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
 /// # Errors
 /// `Value` as [`load`].
 pub fn read_npz(bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
+    read_arrays(Cursor::new(bytes))
+}
+
+fn read_arrays(file: impl Read + Seek) -> Result<Vec<(String, Tensor)>> {
     let broken = |why: String| err!(Value, "the file is not an archive of arrays: {why}");
-    let mut archive = Records::new(Cursor::new(bytes)).map_err(broken)?;
+    let mut archive = Records::new(file, LARGEST_INFLATED).map_err(broken)?;
     let mut found = Vec::new();
     for (at, name) in archive.names().map_err(broken)?.into_iter().enumerate() {
         let name = name.strip_suffix(".npy").map_or(name.clone(), str::to_owned);
@@ -93,16 +111,22 @@ pub fn read_npz(bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
 /// # Errors
 /// `Value` as [`load`].
 pub fn read(bytes: &[u8]) -> Result<Tensor> {
-    let (header, data) = header(bytes)?;
-    let Header { dtype, is_big_endian, is_fortran, mut shape } = header;
+    read_array(&mut Cursor::new(bytes), bytes.len() as u64)
+}
+
+/// The array of a file of `size` bytes.
+fn read_array(file: &mut impl Read, size: u64) -> Result<Tensor> {
+    let (Header { dtype, is_big_endian, is_fortran, mut shape }, start) = header(file)?;
     let count = shape.iter().try_fold(1_i64, |count, &size| count.checked_mul(size));
     let nbytes = count.and_then(|count| count.checked_mul(dtype.itemsize() as i64));
     let nbytes = nbytes.and_then(|nbytes| usize::try_from(nbytes).ok());
     let nbytes = nbytes.ok_or_else(|| err!(Value, "the shape in the header is impossible"))?;
-    let Some(data) = data.get(..nbytes) else {
-        bail!(Value, "the file is shorter than the array that its header describes")
-    };
-    let storage = Storage::from_vec(try_to_vec(data)?);
+    ensure!(
+        nbytes as u64 <= size.saturating_sub(start),
+        Value,
+        "the file is shorter than the array that its header describes"
+    );
+    let storage = filled(file, nbytes)?;
     if is_big_endian {
         swap(&storage, dtype)?;
     }
@@ -127,65 +151,122 @@ struct Header {
     shape: Vec<i64>,
 }
 
-/// The header, and the bytes behind it.
-fn header(bytes: &[u8]) -> Result<(Header, &[u8])> {
-    let version = bytes.get(6).copied().unwrap_or(0);
+/// The header, and where the data begin.
+fn header(file: &mut impl Read) -> Result<(Header, u64)> {
+    let mut start = [0; 8];
+    let is_whole = file.read_exact(&mut start).is_ok();
     ensure!(
-        bytes.starts_with(MAGIC) && (1..=3).contains(&version),
+        is_whole && start.starts_with(MAGIC) && (1..=3).contains(&start[6]),
         Value,
         "the file is not an array file of NumPy"
     );
-    let width = if version == 1 { 2 } else { 4 };
-    let end = || err!(Value, "the file ends within its header");
+    let end = |_| err!(Value, "the file ends within its header");
+    let width = if start[6] == 1 { 2 } else { 4 };
     let mut size = [0; 4];
-    size[..width].copy_from_slice(bytes.get(8..8 + width).ok_or_else(end)?);
+    file.read_exact(&mut size[..width]).map_err(end)?;
     let size = u32::from_le_bytes(size) as usize;
     ensure!(
         size <= LARGEST_HEADER,
         Value,
         "the header has {size} bytes: more than {LARGEST_HEADER} are not read"
     );
-    let start = 8 + width;
-    let text = bytes.get(start..start + size).ok_or_else(end)?;
-    let text = std::str::from_utf8(text).map_err(|_| err!(Value, "cannot parse header"))?;
-    Ok((parse(text)?, &bytes[start + size..]))
+    let mut text = vec![0; size];
+    file.read_exact(&mut text).map_err(end)?;
+    let text = std::str::from_utf8(&text).map_err(|_| err!(Value, "cannot parse header"))?;
+    Ok((HeaderText(text.trim()).parse()?, (start.len() + width + size) as u64))
 }
 
-/// Reads `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`.
-fn parse(text: &str) -> Result<Header> {
-    let wrong = || err!(Value, "the header does not contain the correct keys");
-    let behind = |key: &str| {
-        let rest = text.split_once(&format!("'{key}'")).map(|(_, rest)| rest.trim_start());
-        rest.and_then(|rest| rest.strip_prefix(':')).map(str::trim_start).ok_or_else(wrong)
-    };
-    let (dtype, is_big_endian) = dtype(behind("descr")?)?;
-    let order = behind("fortran_order")?;
-    let is_fortran = order.starts_with("True");
-    ensure!(
-        is_fortran || order.starts_with("False"),
-        Value,
-        "the header has values of wrong types"
-    );
-    let shape = behind("shape")?.strip_prefix('(').and_then(|rest| rest.split_once(')'));
-    let (shape, _) = shape.ok_or_else(|| err!(Value, "the shape in the header is not valid"))?;
-    let sizes = shape.split(',').map(str::trim).filter(|size| !size.is_empty());
-    let sizes = sizes.map(|size| size.trim_end_matches('L').parse::<u32>().map(i64::from));
-    let shape: Result<Vec<i64>, _> = sizes.collect();
-    let shape = shape.map_err(|_| err!(Value, "the shape in the header is not valid"))?;
-    ensure!(shape.len() <= MOST_DIMENSIONS, Value, "the shape in the header is not valid");
-    Ok(Header { dtype, is_big_endian, is_fortran, shape })
-}
+/// What is left of the text of a header: `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`.
+struct HeaderText<'a>(&'a str);
 
-/// The dtype of a description such as `'<f4'`, and whether it is big-endian.
-fn dtype(descr: &str) -> Result<(DType, bool)> {
-    let no = || err!(Value, "arrays of that dtype cannot be tensors: {descr:.40}");
-    let quoted = descr.strip_prefix('\'').and_then(|rest| rest.split_once('\''));
-    let (name, _) = quoted.ok_or_else(no)?;
-    let (order, name) = name.split_at_checked(1).ok_or_else(no)?;
-    ensure!(!name.starts_with('O'), Value, "Object arrays cannot be loaded: they hold programs");
-    ensure!("<>|=".contains(order), Value, "arrays of that dtype cannot be tensors: {descr:.40}");
-    let found = DTYPES.iter().find(|(known, _)| *known == name);
-    Ok((found.ok_or_else(no)?.1, order == ">"))
+impl<'a> HeaderText<'a> {
+    fn parse(mut self) -> Result<Header> {
+        let (mut descr, mut order, mut shape) = (None, None, None);
+        self.expect("{")?;
+        while !self.eat("}") {
+            let key = self.quoted();
+            self.expect(":")?;
+            let is_new = match key {
+                Some("descr") => descr.replace(self.dtype()?).is_none(),
+                Some("fortran_order") => order.replace(self.truth()?).is_none(),
+                Some("shape") => shape.replace(self.shape()?).is_none(),
+                _ => false,
+            };
+            ensure!(is_new, Value, "the header does not contain the correct keys");
+            if !self.eat(",") {
+                self.expect("}")?;
+                break;
+            }
+        }
+        ensure!(self.0.is_empty(), Value, "cannot parse header");
+        let (Some((dtype, is_big_endian)), Some(is_fortran), Some(shape)) = (descr, order, shape)
+        else {
+            bail!(Value, "the header does not contain the correct keys")
+        };
+        Ok(Header { dtype, is_big_endian, is_fortran, shape })
+    }
+
+    /// Moves past a token and the white space behind it, if it comes next.
+    fn eat(&mut self, token: &str) -> bool {
+        let rest = self.0.strip_prefix(token);
+        self.0 = rest.map_or(self.0, str::trim_start);
+        rest.is_some()
+    }
+
+    fn expect(&mut self, token: &str) -> Result<()> {
+        ensure!(self.eat(token), Value, "cannot parse header");
+        Ok(())
+    }
+
+    fn quoted(&mut self) -> Option<&'a str> {
+        let quote = self.0.chars().next().filter(|&first| first == '\'' || first == '"')?;
+        let (text, rest) = self.0[1..].split_once(quote)?;
+        self.0 = rest.trim_start();
+        Some(text)
+    }
+
+    /// The dtype of a description such as `'<f4'`, and whether it is big-endian.
+    fn dtype(&mut self) -> Result<(DType, bool)> {
+        let no = || err!(Value, "arrays of that dtype cannot be tensors");
+        let (order, name) =
+            self.quoted().and_then(|text| text.split_at_checked(1)).ok_or_else(no)?;
+        ensure!(
+            !name.starts_with('O'),
+            Value,
+            "Object arrays cannot be loaded: they hold programs"
+        );
+        let found = DTYPES.iter().find(|(known, _)| *known == name);
+        let found = found.filter(|_| "<>|=".contains(order)).ok_or_else(no)?;
+        Ok((found.1, order == ">"))
+    }
+
+    fn truth(&mut self) -> Result<bool> {
+        let is_true = self.eat("True");
+        ensure!(is_true || self.eat("False"), Value, "the header has values of wrong types");
+        Ok(is_true)
+    }
+
+    fn shape(&mut self) -> Result<Vec<i64>> {
+        let wrong = || err!(Value, "the shape in the header is not valid");
+        ensure!(self.eat("("), Value, "the header has values of wrong types");
+        let mut shape = Vec::new();
+        while !self.eat(")") {
+            let digits =
+                self.0.len() - self.0.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let (size, rest) = self.0.split_at(digits);
+            self.0 = rest.trim_start();
+            // Python 2 wrote long numbers so.
+            self.eat("L");
+            shape.push(size.parse().map_err(|_| wrong())?);
+            if !self.eat(",") {
+                // A number in parentheses is no tuple.
+                ensure!(shape.len() > 1 && self.eat(")"), Value, "{}", wrong().message());
+                break;
+            }
+        }
+        ensure!(shape.len() <= MOST_DIMENSIONS, Value, "the shape in the header is not valid");
+        Ok(shape)
+    }
 }
 
 /// Writes a tensor as a `.npy` file.

@@ -1,7 +1,7 @@
 //! Files of NumPy and GGUF, written and read back; hostile ones.
 #![allow(clippy::unwrap_used, clippy::panic)] // tests may
 
-use corten::io::{Value, gguf, npy};
+use corten::io::{Value, gguf, npy, safetensors};
 use corten::prelude::*;
 use std::path::PathBuf;
 
@@ -73,6 +73,64 @@ fn headers_of_numpy() {
     let many =
         "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967295, 4294967295, 4294967295)}";
     assert!(message(many).contains("impossible"));
+    // Nothing in a header is an expression.
+    let keys = |descr: &str, order: &str, shape: &str, more: &str| {
+        format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}{more}}}")
+    };
+    let good = file(&keys("\"<f4\"", "False", "( 2 , )", "  , "), &[0; 8]).unwrap();
+    assert_eq!(good.sizes().to_vec(), [2]);
+    for header in [
+        keys("'<f4' * 9", "False", "(2,)", ""),
+        keys("'<f4'", "False or True", "(2,)", ""),
+        keys("'<f4'", "False", "(2)", ""),
+        keys("'<f4'", "False", "(2,) * 9", ""),
+        keys("'<f4'", "False", "(2,)", ", 'shape': (1,)"),
+        keys("'<f4'", "False", "(2,)", ", 'more': 1"),
+        keys("'<f4'", "False", "(2,)", "") + "; 5",
+        "{'descr': '<f4', 'shape': (2,)}".to_owned(),
+    ] {
+        assert!(file(&header, &[0; 8]).is_err(), "{header}");
+    }
+}
+
+#[test]
+fn headers_of_safetensors() -> Result<()> {
+    let file = |header: &str, data: usize| {
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header.bytes());
+        bytes.resize(bytes.len() + data, 1);
+        safetensors::read(&bytes)
+    };
+    let entry = r#"{"dtype":"F32","shape":[2],"data_offsets":[0,8]}"#;
+    let good = format!(r#"{{"__metadata__":{{"k":"v"}},"ü\n":{entry}}}"#);
+    assert_eq!(file(&good, 8)?[0].0, "ü\n");
+    for (header, data, message) in [
+        (format!(r#"{{"a":{entry},"a":{entry}}}"#), 8, "a name occurs twice"),
+        (good.clone(), 9, "incomplete metadata, file not fully covered"),
+        (good.replace("[0,8]", "[1,9]"), 9, "invalid offset for tensor `ü\n`"),
+        (good.replace("[2]", "[3]"), 8, "invalid offset"),
+        (good.replace("[2]", "[4294967296,4294967296,0]"), 8, "overflows"),
+        (good.replace("F32", "F31"), 8, "unknown dtype of tensor `ü\n`"),
+        (good.replace("[2]", "[2.0]"), 8, "invalid JSON in header"),
+        (good.replace("\"v\"", "1"), 8, "invalid JSON in header"),
+    ] {
+        let error = file(&header, data).unwrap_err();
+        assert!(error.message().contains(message), "{header}: {error}");
+    }
+    assert!(safetensors::read(b"short").is_err());
+    // Names are written as JSON, and come back.
+    let path = scratch("names.safetensors");
+    let (one, two) = (tensor![1.5; DType::Float64]?, tensor![true, false]?);
+    let metadata = [("quoted \"key\"".to_owned(), "line\nbreak".to_owned())].into();
+    safetensors::save(&path, [("\"flags\"", &two), ("ü", &one)], Some(metadata))?;
+    let opened = safetensors::Opened::new(&path)?;
+    assert_eq!(opened.names()?, ["\"flags\"", "ü"]);
+    assert_eq!(opened.metadata().unwrap()["quoted \"key\""], "line\nbreak");
+    assert_eq!(opened.info("ü")?.start() % 8, 0);
+    assert_eq!(opened.tensor("\"flags\"")?.to_vec::<bool>()?, [true, false]);
+    assert!(safetensors::save(&path, [("a", &one), ("a", &two)], None).is_err());
+    std::fs::remove_file(path).unwrap();
+    Ok(())
 }
 
 fn metadata() -> Vec<(String, Value)> {

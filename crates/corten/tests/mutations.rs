@@ -9,7 +9,7 @@ mod mutate;
 #[path = "mutations/zips.rs"]
 mod zips;
 
-use corten::io::pickle::{Arena, Host, Machine, Node, NodeId};
+use corten::io::pickle::{self, Arena, Host, Node, NodeId};
 use corten::io::torch::{LoadOptions, UnknownClasses, load_bytes};
 use corten::io::{Value, gguf, npy, safetensors};
 use corten::prelude::*;
@@ -161,9 +161,8 @@ fn pickles() {
         archives.iter().map(|bytes| zips::pickle(&zips::stored(bytes)).to_vec()).collect();
     fuzz("pickles", &corpus, mutate::pickle, |bytes| {
         let mut host = Anything;
-        let mut machine = Machine::new(bytes, 0, &mut host);
-        let (root, _) = machine.run()?;
-        machine.arena.value(root, &mut (1 << 20))?;
+        let (arena, root, _) = pickle::read(bytes, 0, &mut host)?;
+        arena.value(root, &mut (1 << 20))?;
         Ok(Vec::new())
     });
 }

@@ -92,6 +92,7 @@ fn formats_exist() {
         gguf::{self, Opened},
         npy::{self, load_npz, save_npz},
         safetensors::{load, save},
+        tensorboard::{SummaryWriter, read_events},
         torch::{self, save_legacy},
     };
     let known = [
@@ -107,6 +108,8 @@ fn formats_exist() {
         "io::npy::save_npz",
         "io::gguf::Opened",
         "io::gguf::save",
+        "io::tensorboard::SummaryWriter",
+        "io::tensorboard::read_events",
     ];
     assert_eq!(listed("File formats"), known);
 }

@@ -1,6 +1,7 @@
-//! Event files: the bytes that the Python package writes for the same values, and what is read back.
+//! Event files: the bytes that a second encoder writes for the same values, and what is read back.
 #![allow(clippy::unwrap_used)] // tests may
 
+use corten::io::Value;
 use corten::io::tensorboard::*;
 use corten::prelude::*;
 use std::path::PathBuf;
@@ -33,8 +34,36 @@ fn written(summary: &Summary, step: i64) -> Vec<u8> {
     bytes[before..].to_vec()
 }
 
+/// Sounds, curves and the parameters of a run.
+fn of_plugins() -> Result<Vec<(&'static str, Summary)>> {
+    let samples = tensor![-0.125, -0.875, 0.375, -0.625, 0.125, 1.375, -0.125]?;
+    let (labels, predictions) = (tensor![1, 0, 1, 1, 0]?, tensor![0.9, 0.4, 0.35, 0.8, 0.1]?);
+    let weights = tensor![1.0, 2.0, 0.5, 1.0, 4.0]?;
+    let curve = |most, weights| Summary::pr_curve("pr", &labels, &predictions, most, weights);
+    let text = |text: &str| Value::Text(text.to_owned());
+    let parameters = [
+        ("rate", Value::Float(0.1)),
+        ("layers", Value::Int(3)),
+        ("net", text("small")),
+        ("bias", Value::Bool(true)),
+    ];
+    let parameters = parameters.map(|(name, value)| (name.to_owned(), value));
+    let domains = [("net".to_owned(), vec![text("small"), text("large")])];
+    let run = Summary::hyperparameters(&parameters, &["hp/loss".to_owned()], &domains)?;
+    let names = ["hparams_experiment", "hparams_start", "hparams_end"];
+    let mut cases = vec![
+        ("audio", Summary::audio("beep", &samples, 8000)?),
+        ("pr_curve", curve(5, None)?),
+        ("pr_curve_weighted", curve(200, Some(&weights))?),
+    ];
+    cases.extend(names.into_iter().zip(run));
+    assert!(curve(0, None).is_err() && curve(5, Some(&samples)).is_err());
+    assert!(Summary::hyperparameters(&[("x".to_owned(), Value::None)], &[], &[]).is_err());
+    Ok(cases)
+}
+
 #[test]
-fn bytes_are_those_of_the_python_package() {
+fn bytes_are_those_of_a_second_encoder() {
     let values = tensor![0.5, -0.25, 1.0, 0.0, 0.75, 2.0, 0.5].unwrap();
     let edges = Bins::Edges(vec![-1.0, 0.0, 0.5, 1.0, 2.0]);
     let histogram = |bins, most| Summary::histogram("weights", &values, bins, most).unwrap();
@@ -47,8 +76,9 @@ fn bytes_are_those_of_the_python_package() {
         ("histogram_edges", histogram(&edges, None)),
         ("histogram_joined", histogram(&Bins::TensorFlow, Some(100))),
     ];
-    for (step, (name, summary)) in cases.iter().enumerate() {
-        assert_eq!(written(summary, step as i64), golden(name), "{name}");
+    let cases = cases.into_iter().chain(of_plugins().unwrap());
+    for (step, (name, summary)) in cases.enumerate() {
+        assert_eq!(written(&summary, step as i64), golden(name), "{name}");
     }
 }
 

@@ -15,6 +15,7 @@ mod creation;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod dlpack;
+mod files;
 mod functions;
 mod global_settings;
 mod host_memory;
@@ -86,6 +87,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     #[cfg(feature = "cuda")]
     rows.extend(cuda::functions());
     rows.extend(dlpack::functions());
+    rows.extend(files::functions());
     rows.extend(lent::functions());
     rows.extend(library::functions());
     rows.extend(global_settings::functions());
@@ -116,6 +118,7 @@ fn fill(module: &Obj) -> Py<()> {
     types::generator::add_to(module)?;
     storage::add_to(module)?;
     lent::add_to(module)?;
+    files::add_to(module)?;
     #[cfg(feature = "cuda")]
     cuda::add_to(module)?;
     module::add_to(module)?;

@@ -304,7 +304,7 @@ pub(crate) fn from_object(object: &Obj) -> Py<Storage> {
 }
 
 /// The dtype of a typed storage's elements.
-fn element_dtype(object: &Obj) -> Py<Option<DType>> {
+pub(crate) fn element_dtype(object: &Obj) -> Py<Option<DType>> {
     if untyped(object).is_none() {
         return Ok(None);
     }

@@ -1,82 +1,270 @@
 //! The machine of pickles: a stack, marks, a memo.
 
-use super::node::{Arena, Node, NodeId};
-use crate::value::Value;
-use corten_core::{Result, bail, ensure, err};
+use super::source::Source;
 use std::collections::HashMap;
+use std::fmt;
 
-/// What a pickle refers to outside of itself.
-pub trait Host {
-    /// A function or class by module and name; what it stands for if it is a value such as a dtype.
+/// What is wrong with a pickle, whatever its objects are.
+///
+/// ```
+/// use corten::io::pickle::Fault;
+///
+/// let fault = Fault::Invalid("the pickle has no mark".into());
+/// assert_eq!(fault.to_string(), "the pickle has no mark");
+/// ```
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// It ends before its object does.
+    EndOfInput(&'static str),
+    /// It makes no sense.
+    Invalid(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EndOfInput(text) => formatter.write_str(text),
+            Self::Invalid(text) => formatter.write_str(text),
+        }
+    }
+}
+
+/// A value that a pickle spells out.
+///
+/// ```
+/// use corten::io::pickle::Literal;
+///
+/// assert!(matches!(Literal::Text(b"weight"), Literal::Text(text) if text.starts_with(b"w")));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum Literal<'a> {
+    /// `None`.
+    None,
+    /// A truth value.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A whole number beyond 64 bits: two's complement, little-endian.
+    BigInt(&'a [u8]),
+    /// A number.
+    Float(f64),
+    /// Text in UTF-8, if the pickle is right; surrogates may be encoded, too.
+    Text(&'a [u8]),
+    /// A string of Python 2, of any encoding.
+    String(&'a [u8]),
+    /// Bytes.
+    Bytes(&'a [u8]),
+}
+
+/// The objects that a pickle makes: what the opcodes of the machine mean.
+///
+/// The last ones are of protocols that not everybody reads; they are refused unless they are defined.
+pub trait Objects {
+    /// An object.
+    type Object: Clone;
+    /// What making objects fails with.
+    type Error;
+
+    /// The error for a pickle that is wrong whatever its objects are.
+    fn fault(fault: Fault) -> Self::Error;
+
+    /// Whether an opcode is understood.
+    fn accepts(&self, opcode: u8) -> bool {
+        let _ = opcode;
+        true
+    }
+
+    /// A value.
     ///
     /// # Errors
-    /// `Runtime` for names that are not allowed.
-    fn global(&mut self, module: &str, name: &str) -> Result<Node>;
-
-    /// What calling a function or class gives.
+    /// It cannot be made, as every object below.
+    fn literal(&mut self, literal: Literal<'_>) -> Result<Self::Object, Self::Error>;
+    /// A tuple.
     ///
     /// # Errors
-    /// `Runtime` where it may not be called, or not with these arguments.
-    fn call(&mut self, arena: &mut Arena, function: &str, arguments: &[NodeId]) -> Result<Node>;
-
+    /// As above.
+    fn tuple(&mut self, items: Vec<Self::Object>) -> Result<Self::Object, Self::Error>;
+    /// A list.
+    ///
+    /// # Errors
+    /// As above.
+    fn list(&mut self, items: Vec<Self::Object>) -> Result<Self::Object, Self::Error>;
+    /// A set.
+    ///
+    /// # Errors
+    /// As above.
+    fn set(&mut self, items: Vec<Self::Object>) -> Result<Self::Object, Self::Error>;
+    /// An empty dictionary.
+    ///
+    /// # Errors
+    /// As above.
+    fn dict(&mut self) -> Result<Self::Object, Self::Error>;
+    /// A function or class by module and name.
+    ///
+    /// # Errors
+    /// It is not allowed.
+    fn global(&mut self, module: &str, name: &str) -> Result<Self::Object, Self::Error>;
+    /// What calling a function with a tuple gives.
+    ///
+    /// # Errors
+    /// It may not be called, or not so.
+    fn call(
+        &mut self,
+        function: Self::Object,
+        arguments: Self::Object,
+    ) -> Result<Self::Object, Self::Error>;
+    /// An object of a class, not initialised, of a tuple of arguments.
+    ///
+    /// # Errors
+    /// As for calls.
+    fn create(
+        &mut self,
+        class: Self::Object,
+        arguments: Self::Object,
+    ) -> Result<Self::Object, Self::Error>;
+    /// Gives an object its attributes.
+    ///
+    /// # Errors
+    /// It can have none.
+    fn build(&mut self, target: &Self::Object, state: Self::Object) -> Result<(), Self::Error>;
+    /// Adds to the end of a list.
+    ///
+    /// # Errors
+    /// It is no list.
+    fn append(
+        &mut self,
+        target: &Self::Object,
+        items: Vec<Self::Object>,
+    ) -> Result<(), Self::Error>;
+    /// Adds to a dictionary: keys and values in turns.
+    ///
+    /// # Errors
+    /// It is no dictionary, or a value is missing.
+    fn set_items(
+        &mut self,
+        target: &Self::Object,
+        items: Vec<Self::Object>,
+    ) -> Result<(), Self::Error>;
     /// What a persistent id stands for.
     ///
     /// # Errors
-    /// `Runtime` for ids of another form.
-    fn persistent(&mut self, arena: &Arena, id: NodeId) -> Result<Node>;
-}
+    /// It has another form.
+    fn persistent(&mut self, id: Self::Object) -> Result<Self::Object, Self::Error>;
 
-/// Reads one pickle.
-pub struct Machine<'a, H> {
-    bytes: &'a [u8],
-    at: usize,
-    host: &'a mut H,
-    /// The objects.
-    pub arena: Arena,
-    stack: Vec<NodeId>,
-    marks: Vec<usize>,
-    memo: HashMap<u64, NodeId>,
-    /// What calls may still read and make, in parts of values: a small pickle may call with one large value often.
-    work: usize,
-}
-
-/// The work of calls per byte of a pickle, and that of the smallest.
-const WORK_PER_BYTE: usize = 8;
-const LEAST_WORK: usize = 1 << 16;
-
-/// The most opcodes in a byte of a pickle is one; objects cost a hundred times a byte.
-const MOST_OBJECTS: usize = 1 << 26;
-
-impl<'a, H: Host> Machine<'a, H> {
-    /// A machine for the bytes from a position on.
-    pub fn new(bytes: &'a [u8], at: usize, host: &'a mut H) -> Self {
-        let (arena, memo) = (Arena::default(), HashMap::new());
-        let work = bytes.len().saturating_sub(at).saturating_mul(WORK_PER_BYTE) + LEAST_WORK;
-        Self { bytes, at, host, arena, stack: Vec::new(), marks: Vec::new(), memo, work }
-    }
-
-    /// The object of the pickle, and the position behind it.
+    /// Adds to a set.
     ///
     /// # Errors
-    /// `Runtime` where the pickle ends early, makes no sense, or asks for what is not allowed.
-    pub fn run(&mut self) -> Result<(NodeId, usize)> {
-        let mut objects = 0;
+    /// It is no set.
+    fn add(&mut self, target: &Self::Object, items: Vec<Self::Object>) -> Result<(), Self::Error> {
+        let _ = (target, items);
+        Err(unsupported::<Self>())
+    }
+    /// The text of a module's or function's name.
+    ///
+    /// # Errors
+    /// It is no text.
+    fn text(&self, name: &Self::Object) -> Result<String, Self::Error> {
+        let _ = name;
+        Err(unsupported::<Self>())
+    }
+    /// As [`create`](Self::create), with arguments by name.
+    ///
+    /// # Errors
+    /// As for calls.
+    fn create_named(
+        &mut self,
+        class: Self::Object,
+        arguments: Self::Object,
+        named: Self::Object,
+    ) -> Result<Self::Object, Self::Error> {
+        let _ = (class, arguments, named);
+        Err(unsupported::<Self>())
+    }
+}
+
+fn unsupported<O: Objects + ?Sized>() -> O::Error {
+    O::fault(Fault::Invalid("an opcode of the pickle is not supported".to_owned()))
+}
+
+fn invalid<O: Objects>(what: impl Into<String>) -> O::Error {
+    O::fault(Fault::Invalid(what.into()))
+}
+
+/// The error at the end of a pickle that goes on.
+const TRUNCATED: Fault = Fault::EndOfInput("Ran out of input: pickle data was truncated");
+
+/// Reads pickles from a source into objects.
+///
+/// [`read`](super::read) makes values; programs with objects of their own implement [`Objects`].
+///
+/// ```
+/// use corten::io::pickle::{Fault, Literal, Machine, Objects, Slice};
+///
+/// /// Counts the numbers of a pickle.
+/// #[derive(Default)]
+/// struct Count(usize);
+///
+/// impl Objects for Count {
+///     type Object = ();
+///     type Error = Fault;
+///     fn fault(fault: Fault) -> Fault { fault }
+///     fn literal(&mut self, literal: Literal<'_>) -> Result<(), Fault> {
+///         self.0 += usize::from(matches!(literal, Literal::Int(_) | Literal::Float(_)));
+///         Ok(())
+///     }
+///     fn tuple(&mut self, _: Vec<()>) -> Result<(), Fault> { Ok(()) }
+///     fn list(&mut self, _: Vec<()>) -> Result<(), Fault> { Ok(()) }
+///     fn set(&mut self, _: Vec<()>) -> Result<(), Fault> { Ok(()) }
+///     fn dict(&mut self) -> Result<(), Fault> { Ok(()) }
+///     fn global(&mut self, _: &str, _: &str) -> Result<(), Fault> { Ok(()) }
+///     fn call(&mut self, _: (), _: ()) -> Result<(), Fault> { Ok(()) }
+///     fn create(&mut self, _: (), _: ()) -> Result<(), Fault> { Ok(()) }
+///     fn build(&mut self, _: &(), _: ()) -> Result<(), Fault> { Ok(()) }
+///     fn append(&mut self, _: &(), _: Vec<()>) -> Result<(), Fault> { Ok(()) }
+///     fn set_items(&mut self, _: &(), _: Vec<()>) -> Result<(), Fault> { Ok(()) }
+///     fn persistent(&mut self, _: ()) -> Result<(), Fault> { Ok(()) }
+/// }
+///
+/// let (mut count, mut source) = (Count::default(), Slice::new(b"\x80\x02](K\x01K\x02e.", 0));
+/// Machine::new(&mut source, &mut count).run().unwrap();
+/// assert_eq!(count.0, 2);
+/// ```
+pub struct Machine<'a, S, O: Objects> {
+    source: &'a mut S,
+    objects: &'a mut O,
+    stack: Vec<O::Object>,
+    marks: Vec<usize>,
+    memo: HashMap<u64, O::Object>,
+}
+
+impl<'a, S: Source<O::Error>, O: Objects> Machine<'a, S, O> {
+    /// A machine that reads where the source is.
+    pub fn new(source: &'a mut S, objects: &'a mut O) -> Self {
+        Self { source, objects, stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() }
+    }
+
+    /// The object of the pickle; the source is behind it then.
+    ///
+    /// # Errors
+    /// The pickle ends early or makes no sense, or an object cannot be made.
+    pub fn run(mut self) -> Result<O::Object, O::Error> {
         loop {
-            objects += 1;
-            ensure!(
-                objects < MOST_OBJECTS,
-                Runtime,
-                "a pickle of more than {MOST_OBJECTS} opcodes"
-            );
-            let opcode = self.byte()?;
+            let mut opcode = [0];
+            if self.source.fill(&mut opcode)? == 0 {
+                return Err(O::fault(Fault::EndOfInput("Ran out of input")));
+            }
+            let [opcode] = opcode;
             if opcode == b'.' {
-                return Ok((self.pop()?, self.at));
+                return self.pop();
+            }
+            if !self.objects.accepts(opcode) {
+                return Err(invalid::<O>(format!("Unsupported operand {opcode}")));
             }
             self.execute(opcode)?;
         }
     }
 
-    fn execute(&mut self, opcode: u8) -> Result<()> {
+    fn execute(&mut self, opcode: u8) -> Result<(), O::Error> {
         match opcode {
             b'(' => self.marks.push(self.stack.len()),
             b'0' => match self.stack.len() > self.base() {
@@ -86,69 +274,84 @@ impl<'a, H: Host> Machine<'a, H> {
             b'1' => drop(self.above_mark()?),
             b'2' => self.stack.push(self.top()?),
             0x80 => self.protocol()?,
-            0x95 => drop(self.take(8)?),
-            b'c' | 0x93 => self.find(opcode)?,
-            b'R' | 0x81 | 0x92 | b'i' | b'o' => self.call(opcode)?,
-            b'b' => self.build()?,
+            0x95 => drop(self.fixed::<8>()?),
+            b'c' | 0x93 | b'i' | b'o' | b'R' | 0x81 | 0x92 => self.find_or_call(opcode)?,
+            b'b' => {
+                let (state, target) = (self.pop()?, self.top()?);
+                self.objects.build(&target, state)?;
+            }
             b'Q' => {
                 let id = self.pop()?;
-                let node = self.host.persistent(&self.arena, id)?;
-                self.push(node);
+                let found = self.objects.persistent(id)?;
+                self.stack.push(found);
             }
             b'p' | b'q' | b'r' | 0x94 => self.memoize(opcode)?,
             b'g' | b'h' | b'j' => self.remember(opcode)?,
-            b']' | b'l' | b')' | b't' | 0x85 | 0x86 | 0x87 | b'}' | b'd' | 0x8f | 0x91 => {
+            b']' | b'l' | b')' | b't' | 0x85..=0x87 | b'}' | b'd' | 0x8f | 0x91 => {
                 self.container(opcode)?;
             }
             b'a' | b'e' | b's' | b'u' | 0x90 => self.extend(opcode)?,
-            _ => {
-                let value = self.literal(opcode)?;
-                self.push(Node::Value(value));
-            }
+            _ => self.literal(opcode)?,
         }
         Ok(())
     }
 
-    fn protocol(&mut self) -> Result<()> {
-        let version = self.byte()?;
-        ensure!(version <= 5, Runtime, "unsupported pickle protocol: {version}");
+    fn protocol(&mut self) -> Result<(), O::Error> {
+        let [version] = self.fixed()?;
+        if version > 5 {
+            return Err(invalid::<O>(format!("Unsupported protocol {version}")));
+        }
         Ok(())
     }
 
     // Bytes
 
-    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
-        let end = self.at.checked_add(count).filter(|&end| end <= self.bytes.len());
-        let Some(end) = end else { bail!(Runtime, "Ran out of input: pickle data was truncated") };
-        let taken = &self.bytes[self.at..end];
-        self.at = end;
-        Ok(taken)
+    fn fixed<const N: usize>(&mut self) -> Result<[u8; N], O::Error> {
+        let mut bytes = [0; N];
+        if self.source.fill(&mut bytes)? < N {
+            return Err(O::fault(TRUNCATED));
+        }
+        Ok(bytes)
     }
 
-    fn byte(&mut self) -> Result<u8> {
-        Ok(self.take(1)?[0])
+    /// A length of so many bytes.
+    fn length(&mut self, width: u8) -> Result<u64, O::Error> {
+        Ok(match width {
+            1 => u64::from(self.fixed::<1>()?[0]),
+            4 => u64::from(u32::from_le_bytes(self.fixed()?)),
+            _ => u64::from_le_bytes(self.fixed()?),
+        })
     }
 
-    fn unsigned(&mut self, count: usize) -> Result<u64> {
-        let mut bytes = [0; 8];
-        bytes[..count].copy_from_slice(self.take(count)?);
-        Ok(u64::from_le_bytes(bytes))
-    }
-
-    fn counted(&mut self, width: usize) -> Result<&'a [u8]> {
-        let count = self.unsigned(width)?;
-        let count = usize::try_from(count).map_err(|_| err!(Runtime, "a negative length"))?;
-        self.take(count)
-    }
-
-    fn line(&mut self) -> Result<&'a str> {
-        let rest = &self.bytes[self.at..];
-        let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
-            bail!(Runtime, "Ran out of input: pickle data was truncated");
+    /// Bytes that their length precedes.
+    fn counted(&mut self, opcode: u8) -> Result<O::Object, O::Error> {
+        let count = match opcode {
+            b'U' | b'C' | 0x8c | 0x8a => self.length(1)?,
+            b'X' | b'B' => self.length(4)?,
+            b'T' | 0x8b => {
+                let count = u64::try_from(i32::from_le_bytes(self.fixed()?));
+                count.map_err(|_| invalid::<O>("negative length"))?
+            }
+            _ => self.length(8)?,
         };
-        self.at += end + 1;
-        std::str::from_utf8(&rest[..end])
-            .map_err(|_| err!(Runtime, "a line of the pickle is no text"))
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let bytes = self.source.take(count)?;
+        if bytes.len() < count {
+            return Err(O::fault(TRUNCATED));
+        }
+        self.objects.literal(match opcode {
+            b'X' | 0x8c | 0x8d => Literal::Text(&bytes),
+            b'U' | b'T' => Literal::String(&bytes),
+            0x8a | 0x8b => integer(&bytes),
+            _ => Literal::Bytes(&bytes),
+        })
+    }
+
+    fn line(&mut self) -> Result<String, O::Error> {
+        let line = self.source.line()?;
+        let Some((b'\n', text)) = line.split_last() else { return Err(O::fault(TRUNCATED)) };
+        let text = std::str::from_utf8(text);
+        Ok(text.map_err(|_| invalid::<O>("a line of the pickle is no text"))?.to_owned())
     }
 
     // Stack
@@ -157,110 +360,71 @@ impl<'a, H: Host> Machine<'a, H> {
         self.marks.last().copied().unwrap_or(0)
     }
 
-    fn push(&mut self, node: Node) {
-        let id = self.arena.add(node);
-        self.stack.push(id);
-    }
-
-    fn pop(&mut self) -> Result<NodeId> {
+    fn pop(&mut self) -> Result<O::Object, O::Error> {
         let has = self.stack.len() > self.base();
         let popped = if has { self.stack.pop() } else { None };
-        popped.ok_or_else(|| err!(Runtime, "the stack of the pickle is empty"))
+        popped.ok_or_else(|| invalid::<O>("the stack of the pickle is empty"))
     }
 
-    fn top(&self) -> Result<NodeId> {
+    fn top(&self) -> Result<O::Object, O::Error> {
         let has = self.stack.len() > self.base();
-        let top = if has { self.stack.last().copied() } else { None };
-        top.ok_or_else(|| err!(Runtime, "the stack of the pickle is empty"))
+        let top = if has { self.stack.last().cloned() } else { None };
+        top.ok_or_else(|| invalid::<O>("the stack of the pickle is empty"))
     }
 
-    fn above_mark(&mut self) -> Result<Vec<NodeId>> {
-        let Some(mark) = self.marks.pop() else { bail!(Runtime, "the pickle has no mark") };
+    fn above_mark(&mut self) -> Result<Vec<O::Object>, O::Error> {
+        let mark = self.marks.pop().ok_or_else(|| invalid::<O>("the pickle has no mark"))?;
         Ok(self.stack.split_off(mark))
     }
 
     // Names and calls
 
-    fn find(&mut self, opcode: u8) -> Result<()> {
-        let (module, name) = if opcode == b'c' {
-            (self.line()?.to_owned(), self.line()?.to_owned())
-        } else {
-            let (name, module) = (self.pop()?, self.pop()?);
-            (self.text_of(module)?, self.text_of(name)?)
-        };
-        let node = self.host.global(&module, &name)?;
-        self.charge(node.cost())?;
-        self.push(node);
-        Ok(())
-    }
-
-    fn charge(&mut self, cost: usize) -> Result<()> {
-        let left = self.work.checked_sub(cost);
-        self.work = left.ok_or_else(|| {
-            err!(Runtime, "the calls of the pickle are more than its size allows")
-        })?;
-        Ok(())
-    }
-
-    fn text_of(&self, id: NodeId) -> Result<String> {
-        match self.arena.get(id) {
-            Node::Value(Value::Text(text)) => Ok(text.clone()),
-            _ => bail!(Runtime, "a name of the pickle is no text"),
-        }
-    }
-
-    fn call(&mut self, opcode: u8) -> Result<()> {
-        let (function, arguments): (NodeId, Vec<NodeId>) = match opcode {
-            b'i' => {
-                let (module, name) = (self.line()?.to_owned(), self.line()?.to_owned());
-                let node = self.host.global(&module, &name)?;
-                (self.arena.add(node), self.above_mark()?)
+    fn find_or_call(&mut self, opcode: u8) -> Result<(), O::Error> {
+        let made = match opcode {
+            b'c' => self.named()?,
+            0x93 => {
+                let (name, module) = (self.pop()?, self.pop()?);
+                let (module, name) = (self.objects.text(&module)?, self.objects.text(&name)?);
+                self.objects.global(&module, &name)?
             }
-            b'o' => {
-                let mut items = self.above_mark()?;
-                ensure!(!items.is_empty(), Runtime, "the stack of the pickle is empty");
-                (items.remove(0), items)
+            b'i' | b'o' => {
+                let named = if opcode == b'i' { Some(self.named()?) } else { None };
+                let mut items = self.above_mark()?.into_iter();
+                let class = named.or_else(|| items.next());
+                let class =
+                    class.ok_or_else(|| invalid::<O>("the stack of the pickle is empty"))?;
+                let arguments = self.objects.tuple(items.collect())?;
+                self.objects.call(class, arguments)?
+            }
+            0x92 => {
+                let (named, arguments, class) = (self.pop()?, self.pop()?, self.pop()?);
+                self.objects.create_named(class, arguments, named)?
             }
             _ => {
-                // Names of arguments go to the end of the others.
-                let named = if opcode == 0x92 { Some(self.pop()?) } else { None };
                 let (arguments, function) = (self.pop()?, self.pop()?);
-                let Node::Tuple(arguments) = self.arena.get(arguments) else {
-                    bail!(Runtime, "arguments are saved as a tuple");
-                };
-                (function, arguments.iter().copied().chain(named).collect())
+                match opcode {
+                    b'R' => self.objects.call(function, arguments)?,
+                    _ => self.objects.create(function, arguments)?,
+                }
             }
         };
-        let name = match self.arena.get(function) {
-            Node::Global(name) => name.clone(),
-            _ => bail!(Runtime, "the pickle calls what is no function"),
-        };
-        let read = |&id: &NodeId| self.arena.get(id).cost();
-        self.charge(arguments.iter().map(read).sum::<usize>() + arguments.len())?;
-        let node = self.host.call(&mut self.arena, &name, &arguments)?;
-        self.charge(node.cost())?;
-        self.push(node);
+        self.stack.push(made);
         Ok(())
     }
 
-    /// Attributes: those of dictionaries and parameters are left out, others are kept with unknown objects.
-    fn build(&mut self) -> Result<()> {
-        let (state, target) = (self.pop()?, self.top()?);
-        match self.arena.get_mut(target) {
-            Node::Object(_, parts) => parts.push(state),
-            Node::Dict(_) | Node::Value(Value::Tensor(_)) => {}
-            _ => {
-                bail!(Runtime, "Can only build Tensor, Parameter, OrderedDict or types allowlisted")
-            }
-        }
-        Ok(())
+    /// The function or class that two lines name.
+    fn named(&mut self) -> Result<O::Object, O::Error> {
+        let (module, name) = (self.line()?, self.line()?);
+        self.objects.global(&module, &name)
     }
 
-    fn memoize(&mut self, opcode: u8) -> Result<()> {
+    // Memo
+
+    fn memoize(&mut self, opcode: u8) -> Result<(), O::Error> {
         let key = match opcode {
             b'p' => self.number_line()?,
-            b'q' => self.unsigned(1)?,
-            b'r' => self.unsigned(4)?,
+            b'q' => self.length(1)?,
+            b'r' => self.length(4)?,
             _ => self.memo.len() as u64,
         };
         let top = self.top()?;
@@ -268,50 +432,53 @@ impl<'a, H: Host> Machine<'a, H> {
         Ok(())
     }
 
-    fn remember(&mut self, opcode: u8) -> Result<()> {
+    fn remember(&mut self, opcode: u8) -> Result<(), O::Error> {
         let key = match opcode {
             b'g' => self.number_line()?,
-            b'h' => self.unsigned(1)?,
-            _ => self.unsigned(4)?,
+            b'h' => self.length(1)?,
+            _ => self.length(4)?,
         };
-        let Some(&id) = self.memo.get(&key) else {
-            bail!(Runtime, "Memo value not found at index {key}");
+        let Some(found) = self.memo.get(&key) else {
+            return Err(invalid::<O>(format!("Memo value not found at index {key}")));
         };
-        self.stack.push(id);
+        self.stack.push(found.clone());
         Ok(())
     }
 
-    fn number_line(&mut self) -> Result<u64> {
-        self.line()?.parse().map_err(|_| err!(Runtime, "a line of the pickle is no number"))
+    fn number_line(&mut self) -> Result<u64, O::Error> {
+        self.line()?.parse().map_err(|_| invalid::<O>("a line of the pickle is no number"))
     }
 
     // Containers
 
-    fn container(&mut self, opcode: u8) -> Result<()> {
-        let node = match opcode {
-            b']' => Node::List(Vec::new()),
-            b'l' => Node::List(self.above_mark()?),
-            b')' => Node::Tuple(Vec::new()),
-            b't' => Node::Tuple(self.above_mark()?),
+    fn container(&mut self, opcode: u8) -> Result<(), O::Error> {
+        let items = match opcode {
+            b'l' | b't' | b'd' | 0x91 => self.above_mark()?,
             0x85..=0x87 => {
-                let mut items =
-                    (0..opcode - 0x84).map(|_| self.pop()).collect::<Result<Vec<_>>>()?;
-                items.reverse();
-                Node::Tuple(items)
+                let count = usize::from(opcode - 0x84);
+                let start = self.stack.len().checked_sub(count).filter(|&at| at >= self.base());
+                let start =
+                    start.ok_or_else(|| invalid::<O>("the stack of the pickle is empty"))?;
+                self.stack.split_off(start)
             }
-            b'}' => Node::Dict(Vec::new()),
-            b'd' => {
-                let items = self.above_mark()?;
-                Node::Dict(pairs(&items)?)
-            }
-            0x8f => Node::Set(Vec::new()),
-            _ => Node::Set(self.above_mark()?),
+            _ => Vec::new(),
         };
-        self.push(node);
+        let made = match opcode {
+            b']' | b'l' => self.objects.list(items)?,
+            b'}' => self.objects.dict()?,
+            b'd' => {
+                let dict = self.objects.dict()?;
+                self.objects.set_items(&dict, items)?;
+                dict
+            }
+            0x8f | 0x91 => self.objects.set(items)?,
+            _ => self.objects.tuple(items)?,
+        };
+        self.stack.push(made);
         Ok(())
     }
 
-    fn extend(&mut self, opcode: u8) -> Result<()> {
+    fn extend(&mut self, opcode: u8) -> Result<(), O::Error> {
         let items = match opcode {
             b'a' => vec![self.pop()?],
             b's' => {
@@ -321,78 +488,70 @@ impl<'a, H: Host> Machine<'a, H> {
             _ => self.above_mark()?,
         };
         let target = self.top()?;
-        match (self.arena.get_mut(target), opcode) {
-            (Node::List(list), b'a' | b'e') => list.extend(items),
-            (Node::Set(set), 0x90) => set.extend(items),
-            (Node::Dict(dict), b's' | b'u') => dict.extend(pairs(&items)?),
-            (Node::Object(_, parts), _) => parts.extend(items),
-            _ => bail!(Runtime, "the pickle adds to what cannot be added to"),
+        match opcode {
+            b's' | b'u' => self.objects.set_items(&target, items),
+            0x90 => self.objects.add(&target, items),
+            _ => self.objects.append(&target, items),
         }
-        Ok(())
     }
 
     // Literals
 
-    fn literal(&mut self, opcode: u8) -> Result<Value> {
-        Ok(match opcode {
-            b'N' => Value::None,
-            0x88 => Value::Bool(true),
-            0x89 => Value::Bool(false),
-            b'J' => Value::Int(i64::from(self.unsigned(4)? as u32 as i32)),
-            b'K' => Value::Int(self.unsigned(1)? as i64),
-            b'M' => Value::Int(self.unsigned(2)? as i64),
-            0x8a => integer(self.counted(1)?),
-            0x8b => integer(self.counted(4)?),
-            b'I' | b'L' => self.decimal()?,
-            b'F' => {
-                let text = self.line()?;
-                Value::Float(text.parse().map_err(|_| err!(Runtime, "no number: {text:.40}"))?)
+    fn literal(&mut self, opcode: u8) -> Result<(), O::Error> {
+        let made = match opcode {
+            b'X' | 0x8c | 0x8d | b'U' | b'T' | b'C' | b'B' | 0x8e | 0x96 | 0x8a | 0x8b => {
+                self.counted(opcode)?
             }
-            b'G' => Value::Float(f64::from_bits(self.unsigned(8)?.swap_bytes())),
-            b'V' => Value::Text(self.line()?.to_owned()),
-            b'X' => text(self.counted(4)?),
-            0x8c => text(self.counted(1)?),
-            0x8d => text(self.counted(8)?),
-            b'S' => Value::Text(self.line()?.trim_matches(['\'', '"']).to_owned()),
-            // Strings of Python 2: text where they are text.
-            b'U' => text(self.counted(1)?),
-            b'T' => text(self.counted(4)?),
-            b'C' => Value::Bytes(self.counted(1)?.to_vec()),
-            b'B' => Value::Bytes(self.counted(4)?.to_vec()),
-            0x8e | 0x96 => Value::Bytes(self.counted(8)?.to_vec()),
-            _ => bail!(Runtime, "Unsupported operand {opcode}"),
+            b'V' | b'S' => {
+                let line = self.line()?;
+                let text = if opcode == b'S' { line.trim_matches(['\'', '"']) } else { &line };
+                self.objects.literal(Literal::Text(text.as_bytes()))?
+            }
+            _ => {
+                let number = self.number(opcode)?;
+                self.objects.literal(number)?
+            }
+        };
+        self.stack.push(made);
+        Ok(())
+    }
+
+    fn number(&mut self, opcode: u8) -> Result<Literal<'static>, O::Error> {
+        Ok(match opcode {
+            b'N' => Literal::None,
+            0x88 => Literal::Bool(true),
+            0x89 => Literal::Bool(false),
+            b'J' => Literal::Int(i64::from(i32::from_le_bytes(self.fixed()?))),
+            b'K' => Literal::Int(i64::from(self.fixed::<1>()?[0])),
+            b'M' => Literal::Int(i64::from(u16::from_le_bytes(self.fixed()?))),
+            b'G' => Literal::Float(f64::from_be_bytes(self.fixed()?)),
+            b'I' | b'L' | b'F' => {
+                let line = self.line()?;
+                decimal(opcode, &line)
+                    .ok_or_else(|| invalid::<O>(format!("no number: {line:.40}")))?
+            }
+            _ => return Err(invalid::<O>(format!("Unsupported operand {opcode}"))),
         })
     }
-
-    fn decimal(&mut self) -> Result<Value> {
-        let text = self.line()?.trim_end_matches('L');
-        match text {
-            "00" => Ok(Value::Bool(false)),
-            "01" => Ok(Value::Bool(true)),
-            _ => text.parse().map(Value::Int).map_err(|_| err!(Runtime, "no number: {text:.40}")),
-        }
-    }
 }
 
-fn pairs(items: &[NodeId]) -> Result<Vec<(NodeId, NodeId)>> {
-    ensure!(items.len().is_multiple_of(2), Runtime, "a key of a dictionary has no value");
-    Ok(items.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
-}
-
-fn text(bytes: &[u8]) -> Value {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Value::Text(text.to_owned()),
-        Err(_) => Value::Bytes(bytes.to_vec()),
+/// A number that is spelt out.
+fn decimal(opcode: u8, line: &str) -> Option<Literal<'static>> {
+    match (opcode, line.trim_end_matches('L')) {
+        (b'F', text) => text.parse().ok().map(Literal::Float),
+        (_, "00") => Some(Literal::Bool(false)),
+        (_, "01") => Some(Literal::Bool(true)),
+        (_, text) => text.parse().ok().map(Literal::Int),
     }
 }
 
 /// A whole number in two's complement, little-endian.
-fn integer(bytes: &[u8]) -> Value {
+fn integer(bytes: &[u8]) -> Literal<'_> {
     if bytes.len() > 8 {
-        return Value::BigInt(bytes.to_vec());
+        return Literal::BigInt(bytes);
     }
     let fill = if bytes.last().is_some_and(|byte| byte & 0x80 != 0) { 0xff } else { 0 };
     let mut wide = [fill; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
-    Value::Int(i64::from_le_bytes(wide))
+    Literal::Int(i64::from_le_bytes(wide))
 }

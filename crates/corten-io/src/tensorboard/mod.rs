@@ -17,11 +17,13 @@
 //! # }
 //! ```
 
+mod plugins;
 mod read;
 mod record;
 mod summary;
 
 pub use read::{Event, EventValue, read_events};
+pub use record::{crc32c, masked_crc};
 pub use summary::{Bins, Summary};
 
 use crate::atomic::io_error;

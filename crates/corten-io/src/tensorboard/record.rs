@@ -23,11 +23,15 @@ const fn table() -> [u32; 256] {
     table
 }
 
-/// The CRC-32C as records store it, rotated so that checksums of checksums stay sound.
-pub(crate) fn masked_crc(data: &[u8]) -> u32 {
+/// The CRC-32C of bytes.
+pub fn crc32c(data: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize] ^ crc >> 8;
-    let crc = !data.iter().fold(!0, step);
-    crc.rotate_right(15).wrapping_add(0xA282_EAD8)
+    !data.iter().fold(!0, step)
+}
+
+/// The CRC-32C as records store it, rotated so that checksums of checksums stay sound.
+pub fn masked_crc(data: &[u8]) -> u32 {
+    crc32c(data).rotate_right(15).wrapping_add(0xA282_EAD8)
 }
 
 /// A record: length and bytes, each with a checksum.

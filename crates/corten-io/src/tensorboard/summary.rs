@@ -43,18 +43,27 @@ pub enum Bins {
 }
 
 impl Summary {
-    fn new(tag: &str, value: Message) -> Self {
+    pub(super) fn new(tag: &str, value: Message) -> Self {
         Self::of_plugin(tag, value, None)
     }
 
-    fn of_plugin(tag: &str, value: Message, plugin: Option<&str>) -> Self {
+    /// A value for a plugin, which is told more about it.
+    pub(super) fn of_plugin(tag: &str, value: Message, plugin: Option<(&str, Message)>) -> Self {
         let mut body = Message::new().data(1, tag);
         body.0.extend(value.0);
-        if let Some(plugin) = plugin {
-            let named = Message::new().data(1, plugin);
+        if let Some((plugin, content)) = plugin {
+            let mut named = Message::new().data(1, plugin);
+            if !content.0.is_empty() {
+                named = named.message(2, content);
+            }
             body = body.message(9, Message::new().message(1, named));
         }
         Self(Message::new().message(1, body).0)
+    }
+
+    /// A summary that somebody else encoded.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes)
     }
 
     /// The bytes of the protocol buffer.
@@ -76,7 +85,7 @@ impl Summary {
         } else {
             tensor.data(field, (value as f32).to_le_bytes())
         };
-        Self::of_plugin(tag, Message::new().message(8, tensor), Some("scalars"))
+        Self::of_plugin(tag, Message::new().message(8, tensor), Some(("scalars", Message::new())))
     }
 
     /// A text in Markdown.
@@ -84,7 +93,7 @@ impl Summary {
         let shape = Message::new().message(2, Message::new().integer(1, 1));
         let tensor = Message::new().integer(1, STRING).message(2, shape).data(8, text);
         let tag = format!("{tag}/text_summary");
-        Self::of_plugin(&tag, Message::new().message(8, tensor), Some("text"))
+        Self::of_plugin(&tag, Message::new().message(8, tensor), Some(("text", Message::new())))
     }
 
     /// How often the elements of a tensor fall between edges; neighbours are joined where there

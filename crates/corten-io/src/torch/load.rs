@@ -3,7 +3,7 @@
 use super::archive::Archive;
 use super::rebuild::{Storages, TensorHost};
 use super::stream;
-use crate::pickle::Machine;
+use crate::pickle;
 use crate::value::Value;
 use corten_core::mapped::Sharing;
 use corten_core::{Device, Error, ErrorKind, LentMemory, Result, Storage, ensure};
@@ -102,22 +102,22 @@ fn read_archive<R: Read + Seek>(
     mapped: Option<LentMemory>,
     options: LoadOptions,
 ) -> Result<Value> {
-    let mut archive = Archive::new(file, mapped)?;
+    let mut archive = Archive::new(file)?;
+    if let Some(mapped) = mapped {
+        archive = archive.mapped(mapped);
+    }
     ensure!(
         !archive.has("constants.pkl"),
         Runtime,
         "TorchScript archives hold programs, not only tensors, and are not read"
     );
-    let pickle = archive.read("data.pkl", LARGEST_PICKLE)?;
-    let is_big = archive.has("byteorder") && archive.read("byteorder", 64)? == b"big";
+    let data = archive.read_at_most("data.pkl", LARGEST_PICKLE)?;
+    let is_big = archive.has("byteorder") && archive.read("byteorder")? == b"big";
     let mut read = |key: &str, nbytes: usize| archive.storage(&format!("data/{key}"), nbytes);
     let mut host = TensorHost::new(Storages::new(&mut read, is_big), options);
-    let mut machine = Machine::new(&pickle, 0, &mut host);
-    let (root, _) = machine.run()?;
+    let (arena, root, _) = pickle::read(&data, 0, &mut host)?;
     // A small pickle may hold one large list many times.
-    let mut budget = parts_allowed(pickle.len());
-    let value = machine.arena.value(root, &mut budget)?;
-    drop(machine);
+    let value = arena.value(root, &mut parts_allowed(data.len()))?;
     host.check_sparse()?;
     Ok(value)
 }

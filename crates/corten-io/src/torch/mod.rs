@@ -21,6 +21,7 @@ mod rebuild;
 mod save;
 mod stream;
 
+pub use archive::Archive;
 pub use load::{LoadOptions, UnknownClasses, load, load_bytes, load_with};
 pub use save::{save, save_legacy};
 

@@ -3,7 +3,7 @@
 use super::load::{LoadOptions, parts_allowed};
 use super::rebuild::{Found, Storages, TensorHost};
 use crate::bytes::{only_truths, swap};
-use crate::pickle::Machine;
+use crate::pickle;
 use crate::value::Value;
 use corten_core::{DType, Device, Result, Storage, bail, ensure, err, try_vec};
 use corten_ops::op;
@@ -37,9 +37,8 @@ pub(super) fn read(bytes: &[u8], options: LoadOptions) -> Result<Value> {
 fn without_tensors(bytes: &[u8], at: usize) -> Result<(Value, usize)> {
     let mut read = |_: &str, _: usize| bail!(Runtime, "unsupported persistent id encountered");
     let mut host = TensorHost::new(Storages::new(&mut read, false), LoadOptions::default());
-    let mut machine = Machine::new(bytes, at, &mut host);
-    let (root, at) = machine.run()?;
-    Ok((machine.arena.value(root, &mut (1 << 16))?, at))
+    let (arena, root, at) = pickle::read(bytes, at, &mut host)?;
+    Ok((arena.value(root, &mut (1 << 16))?, at))
 }
 
 fn read_object(bytes: &[u8], at: usize, options: LoadOptions, is_big: bool) -> Result<Value> {
@@ -63,11 +62,8 @@ fn read_object(bytes: &[u8], at: usize, options: LoadOptions, is_big: bool) -> R
     };
     let here = LoadOptions { map_location: Some(Device::CPU), ..options };
     let mut host = TensorHost::new(Storages::new(&mut read, false), here);
-    let mut machine = Machine::new(bytes, at, &mut host);
-    let (root, at) = machine.run()?;
-    let mut budget = parts_allowed(at);
-    let value = machine.arena.value(root, &mut budget)?;
-    drop(machine);
+    let (arena, root, at) = pickle::read(bytes, at, &mut host)?;
+    let value = arena.value(root, &mut parts_allowed(at))?;
     let (keys, at) = without_tensors(bytes, at)?;
     fill(bytes, at, &keys, host.storages.found(), is_big)?;
     host.check_sparse()?;

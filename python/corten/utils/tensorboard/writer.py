@@ -6,7 +6,7 @@ import os
 import time
 
 from . import _summaries as summaries
-from ._records import EventFile, event
+from ._records import EventFile
 
 __all__ = ["FileWriter", "SummaryWriter"]
 
@@ -28,7 +28,7 @@ class FileWriter:
         """Writes a summary at a step."""
         wall_time = time.time() if walltime is None else walltime
         step = 0 if global_step is None else int(global_step)
-        self.event_writer.add(event(wall_time, step, 5, summary))
+        self.event_writer.add(summary, step, wall_time)
         if time.monotonic() - self._flushed > self._flush_secs:
             self.flush()
 
