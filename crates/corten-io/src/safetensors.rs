@@ -1,13 +1,25 @@
 //! The safetensors format.
 //!
 //! A file is mapped, not read: its tensors share pages with the file until they are written to,
-//! and writing to them does not change the file.
+//! and writing to them does not change the file. A build without `mmap` reads it whole.
+//!
+//! ```
+//! use corten::io::safetensors;
+//! use corten::prelude::*;
+//!
+//! # fn main() -> Result<()> {
+//! let weight = tensor![[1., 2.], [3., 4.]]?;
+//! let bytes = safetensors::to_bytes([("weight", &weight)], None)?;
+//! let (name, read) = safetensors::load_bytes(&bytes)?.remove(0);
+//! assert_eq!((name.as_str(), read.to_vec::<f32>()?), ("weight", vec![1.0, 2.0, 3.0, 4.0]));
+//! # Ok(())
+//! # }
+//! ```
 
 use crate::atomic::{self, io_error};
 use crate::bytes::only_truths;
-use corten_core::{DType, Error, ErrorKind, Result, Storage, bail, ensure, try_to_vec};
+use corten_core::{DType, Device, Error, ErrorKind, Result, Storage, bail, ensure, try_to_vec};
 use corten_ops::{Tensor, op};
-use memmap2::{MmapMut, MmapOptions};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -68,13 +80,24 @@ pub fn save<'a>(
     metadata: Option<Metadata>,
 ) -> Result<()> {
     let path = path.as_ref();
+    let bytes = to_bytes(tensors, metadata)?;
+    atomic::write(path, |file| file.write_all(&bytes).map_err(|error| io_error(path, &error)))
+}
+
+/// The bytes of the file that [`save`] writes.
+///
+/// # Errors
+/// `Type` for a dtype that the format lacks.
+pub fn to_bytes<'a>(
+    tensors: impl IntoIterator<Item = (impl Into<String>, &'a Tensor)>,
+    metadata: Option<Metadata>,
+) -> Result<Vec<u8>> {
     let dense: Vec<(String, Dense)> = tensors
         .into_iter()
         .map(|(name, tensor)| Ok((name.into(), Dense::new(tensor)?)))
         .collect::<Result<_>>()?;
     let views = dense.iter().map(|(name, tensor)| (name.as_str(), tensor));
-    let bytes = safetensors::serialize(views, metadata).map_err(|error| format_error(&error))?;
-    atomic::write(path, |file| file.write_all(&bytes).map_err(|error| io_error(path, &error)))
+    safetensors::serialize(views, metadata).map_err(|error| format_error(&error))
 }
 
 /// A tensor on the CPU whose elements lie in order.
@@ -116,19 +139,25 @@ impl safetensors::View for &Dense {
 /// # Errors
 /// `Runtime` when the file cannot be read or does not follow the format.
 pub fn load(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
-    let file = Opened::new(path)?;
-    let names = file.names()?;
-    names.into_iter().map(|name| Ok((name.clone(), file.tensor(&name)?))).collect()
+    Opened::new(path)?.tensors()
 }
 
-/// A mapped file.
+/// [`load`] of a file that is in memory.
+///
+/// # Errors
+/// `Runtime` for bytes that do not follow the format.
+pub fn load_bytes(bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
+    Opened::from_bytes(bytes)?.tensors()
+}
+
+/// A file whose tensors are made when they are asked for.
 pub struct Opened {
     storage: Storage,
     bytes: *const u8,
     len: usize,
 }
 
-// SAFETY: the bytes belong to a mapping that `storage` keeps alive and that nobody resizes.
+// SAFETY: the bytes belong to memory that `storage` keeps alive and that nobody resizes.
 unsafe impl Send for Opened {}
 // SAFETY: as above; tensors made from it lock the storage themselves.
 unsafe impl Sync for Opened {}
@@ -140,20 +169,34 @@ impl Opened {
     /// `Runtime` when the file cannot be mapped or does not follow the format.
     pub fn new(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let file = File::open(path).map_err(|error| io_error(path, &error))?;
-        // SAFETY: the mapping is private, so what tensors write stays in this process. That the
-        // file is not shortened meanwhile is asked of the user, as by every program that maps.
-        let map = unsafe { MmapOptions::new().map_copy(&file) };
-        let mut map: MmapMut = map.map_err(|error| io_error(path, &error))?;
-        SafeTensors::deserialize(&map).map_err(|error| format_error(&error))?;
-        let (pointer, len) = (map.as_mut_ptr(), map.len());
-        // SAFETY: the storage owns the mapping, which is `len` bytes at `pointer` while it lives.
-        let storage = unsafe { Storage::from_owner(Box::new(map), pointer, len) };
-        Ok(Self { storage, bytes: pointer, len })
+        File::open(path).map_err(|error| io_error(path, &error))?;
+        Self::of_storage(Storage::of_file(path)?)
+    }
+
+    /// Copies a file that is in memory and checks its header.
+    ///
+    /// # Errors
+    /// `Runtime` for bytes that do not follow the format.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let storage = Storage::new(bytes.len(), Device::CPU)?;
+        storage.write_bytes(0, bytes)?;
+        Self::of_storage(storage)
+    }
+
+    fn of_storage(storage: Storage) -> Result<Self> {
+        // The size of its memory is not to change, as the header is read from it.
+        storage.forbid_resizing();
+        let (bytes, len) = (storage.data_ptr().cast_const(), storage.nbytes());
+        let opened = Self { storage, bytes, len };
+        opened.header()?;
+        Ok(opened)
     }
 
     fn header(&self) -> Result<SafeTensors<'_>> {
-        // SAFETY: the mapping lives as long as `storage`, hence as `self`. Tensors may write to
+        if self.len == 0 {
+            return SafeTensors::deserialize(&[]).map_err(|error| format_error(&error));
+        }
+        // SAFETY: the memory lives as long as `storage`, hence as `self`. Tensors may write to
         // its data but not to the header, which is all that is read here.
         let bytes = unsafe { std::slice::from_raw_parts(self.bytes, self.len) };
         SafeTensors::deserialize(bytes).map_err(|error| format_error(&error))
@@ -170,7 +213,12 @@ impl Opened {
         Ok(names)
     }
 
-    /// One tensor, over the mapped bytes where their alignment allows, else a copy.
+    fn tensors(&self) -> Result<Vec<(String, Tensor)>> {
+        let names = self.names()?;
+        names.into_iter().map(|name| Ok((name.clone(), self.tensor(&name)?))).collect()
+    }
+
+    /// One tensor, over the file's bytes where their alignment allows, else a copy.
     ///
     /// # Errors
     /// `Index` for an unknown name, `Type` for an unknown dtype.

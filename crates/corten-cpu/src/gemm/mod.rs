@@ -17,7 +17,9 @@ pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, Pieces, SideBySide}
 pub(crate) use packed::{Packable, PackedWeight};
 
 use corten_core::{Result, Scalar, bug, ensure};
-use corten_gemm::{Accumulate, ImplicitOperand, Int8, MAX_SKINNY};
+#[cfg(feature = "linalg")]
+use corten_gemm::MAX_SKINNY;
+use corten_gemm::{Accumulate, ImplicitOperand, Int8};
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 
@@ -353,6 +355,7 @@ pub(crate) fn for_each_block<T: Send>(
 
 /// The number of parts of `width` columns, the last of which has those that are left: more than
 /// [`MAX_SKINNY`], unless it is the only one.
+#[cfg(feature = "linalg")]
 pub(crate) fn parts_of(cols: usize, width: usize) -> usize {
     ((cols + width).saturating_sub(MAX_SKINNY + 1) / width).max(1)
 }

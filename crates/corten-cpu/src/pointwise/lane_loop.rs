@@ -169,6 +169,10 @@ unsafe fn repeat_as<T: Copy>(from: *const u8, to: *mut u8, n: usize) {
 ///
 /// # Safety
 /// As for [`Step`].
+#[cfg_attr(
+    all(target_arch = "x86_64", not(feature = "avx2")),
+    allow(dead_code, reason = "the baseline of x86-64 is compact")
+)]
 #[inline(always)]
 unsafe fn vectorised_step<L: Lanes, S: Sink<L>>(
     to: *mut u8,
@@ -201,6 +205,10 @@ unsafe fn vectorised_step<L: Lanes, S: Sink<L>>(
 ///
 /// # Safety
 /// The results must have `n` places, the operands that the sink takes `n` elements.
+#[cfg_attr(
+    all(target_arch = "x86_64", not(feature = "avx2")),
+    allow(dead_code, reason = "the baseline of x86-64 is compact")
+)]
 #[inline(always)]
 unsafe fn blocks<L: Lanes, S: Sink<L>>(
     results: &mut [MaybeUninit<u8>],
@@ -232,6 +240,7 @@ unsafe fn elements_at<L: Lanes, S: Sink<L>>(from: &[*const u8; 3], i: usize) -> 
 }
 
 /// A step element by element, which is small and not fast.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "x86-64 has a second level"))]
 ///
 /// # Safety
 /// As for [`Step`].
