@@ -11,7 +11,7 @@ packaged = rm -rf target/$(1)/python && mkdir -p target/$(1)/python && cp -r pyt
 	rm -f target/$(1)/python/corten/_C.abi3.so && \
 	cp target/$(or $(2),$(1))/lib_C.so target/$(1)/python/corten/_C.abi3.so
 
-.PHONY: c-library c-test stable-test demo test test-full test-rust test-features test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: c-library c-test stable-test demo test test-full test-rust test-small musl wasm test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -27,16 +27,33 @@ test: test-rust test-loom test-python c-test
 ## As `make test` and `make test-general`, with every derivative in every arrangement of memory, every sample of
 ## operators both with fast paths and without, and threads for a minute.
 test-full: export CORTEN_TEST_FULL = 1
-test-full: test test-general test-cuda-sim test-features
+test-full: test test-general test-cuda-sim
 
 # Tools that need the generator are tested apart, so that the library is built once.
 test-rust:
 	cargo test --quiet --workspace --exclude corten-codegen --exclude xtask
 	cargo test --quiet --package corten-codegen --package xtask --features corten-codegen/generate
 
-# The library is built again for these: conversions that are off by default.
-test-features:
-	cargo test --quiet --package corten --no-default-features --features ndarray,serde --test with_ndarray --test with_serde --target-dir target/features
+# The library is built again for these: without threads and mapped memory, with conversions that are off by default.
+SMALL := --package corten --no-default-features --features ndarray,serde --target-dir target/features
+test-small:
+	cargo test --quiet $(SMALL) --test small --test with_ndarray --test with_serde
+	cargo run --quiet $(SMALL) --example digits_cnn -- --epochs 1 --out target/features/digits
+
+## The example `in_browser` in WebAssembly, which Node.js runs. `rustup target add wasm32-unknown-unknown` has the
+## standard library for it.
+WASM := wasm32-unknown-unknown
+wasm:
+	cargo build --package corten --no-default-features --example in_browser --target $(WASM) --target-dir target/wasm
+	node examples/wasm/run.mjs target/wasm/$(WASM)/debug/examples/in_browser.wasm
+
+## The digits trainer as a static program that needs no library of the system, trained for an epoch. `rustup target
+## add x86_64-unknown-linux-musl` has the standard library for it.
+MUSL := x86_64-unknown-linux-musl
+musl:
+	cargo build --package corten --no-default-features --features mmap,threads --example digits_cnn --target $(MUSL) \
+	    --target-dir target/musl
+	target/musl/$(MUSL)/debug/examples/digits_cnn --epochs 1 --out target/musl/digits
 
 test-loom:
 	RUSTFLAGS="--cfg loom" cargo test --quiet --package corten-core --test loom --target-dir target/loom
@@ -103,8 +120,8 @@ bench-cuda: $(if $(PACKAGE),,target/gpu/python)
 
 FORCE:
 
-## The Python tests with fast paths switched off.
-test-general: $(VENV)/numpy $(VENV)/mypy
+## The Python tests with fast paths switched off, and programs without threads and mapped memory.
+test-general: test-small $(VENV)/numpy $(VENV)/mypy
 	cargo build --package corten-python
 	$(call packaged,debug)
 	CORTEN_GENERAL_PATHS=1 PYTHONPATH=target/debug/python $(PY) tests/run.py $(TESTS)
@@ -155,9 +172,11 @@ test-asan: $(VENV)/numpy
 	$(call packaged,asan,asan/x86_64-unknown-linux-gnu/debug)
 	$(ASAN) PYTHONPATH=target/asan/python $(PY) tests/run.py $(TESTS)
 
-## Fuzzes a reader of foreign data for a minute: make fuzz TARGET=torch (npy, gguf, pickle, safetensors, schema, indexing).
+## Fuzzes a reader of foreign data for a minute: make fuzz TARGET=torch (npy, gguf, pickle, safetensors, tensorboard, schema, indexing).
+## fuzz/make_seeds.py makes inputs to begin with from the files of the tests; RUNS=1000000 ends it after so many.
 TARGET  ?= safetensors
 SECONDS ?= 60
+RUNS    ?= -1
 FUZZED  := target/fuzz/x86_64-unknown-linux-gnu/debug
 fuzz:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg fuzzing --cfg corten_sanitize \
@@ -165,9 +184,11 @@ fuzz:
 	    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 	    -Cllvm-args=-sanitizer-coverage-trace-compares" cargo build --manifest-path fuzz/Cargo.toml \
 	    --target x86_64-unknown-linux-gnu --target-dir target/fuzz --bin $(TARGET)
-	mkdir -p target/fuzz/corpus/$(TARGET) fuzz/seeds/$(TARGET)
-	ASAN_OPTIONS=detect_leaks=0 $(FUZZED)/$(TARGET) -max_total_time=$(SECONDS) -timeout=20 -rss_limit_mb=4096 \
-	    -artifact_prefix=target/fuzz/ target/fuzz/corpus/$(TARGET) fuzz/seeds/$(TARGET)
+	mkdir -p target/fuzz/corpus/$(TARGET) target/fuzz/found/$(TARGET) fuzz/seeds/$(TARGET)
+	$(PYTHON) fuzz/make_seeds.py target/fuzz/corpus
+	ASAN_OPTIONS=detect_leaks=0 $(FUZZED)/$(TARGET) -max_total_time=$(SECONDS) -runs=$(RUNS) -timeout=10 \
+	    -rss_limit_mb=1024 -artifact_prefix=target/fuzz/ $(wildcard fuzz/dictionaries/$(TARGET).dict:%=-dict=%) \
+	    target/fuzz/found/$(TARGET) target/fuzz/corpus/$(TARGET) fuzz/seeds/$(TARGET)
 
 ## Formatting, lints, and the rules of docs/STYLE.md that a program can check.
 lint:
@@ -209,7 +230,7 @@ small:
 	CORTEN_OPERATORS=$(CURDIR)/target/small/operators \
 	RUSTFLAGS="-C target-feature=+crt-static -C relocation-model=static -C force-unwind-tables=no" \
 	cargo build --profile small --target x86_64-unknown-linux-gnu --package corten \
-	    --example digits_cnn --no-default-features --features avx2
+	    --example digits_cnn --no-default-features --features avx2,mmap,threads
 
 ## Type stubs beside the modules, from the registry of a build.
 stubs: $(VENV)/numpy

@@ -1,22 +1,38 @@
 //! Any bytes are a safetensors file or an error, and what is read of a file lies within it.
+//!
+//! Of pieces the first is the header and the second the data.
 
 #![no_main]
 
-use corten_io::safetensors::Opened;
-use libfuzzer_sys::{Corpus, fuzz_target};
+mod built;
 
-fuzz_target!(|bytes: &[u8]| -> Corpus {
-    let path = std::env::temp_dir().join(format!("corten-fuzz-{}.safetensors", std::process::id()));
-    if std::fs::write(&path, bytes).is_err() {
-        return Corpus::Reject;
-    }
-    let Ok(file) = Opened::new(&path) else { return Corpus::Keep };
+use corten_io::safetensors::Opened;
+use corten_ops::ErrorKind;
+use libfuzzer_sys::fuzz_target;
+
+fn check(bytes: &[u8]) {
+    let file = match Opened::from_bytes(bytes) {
+        Ok(file) => file,
+        Err(error) => return assert_ne!(error.kind(), ErrorKind::Internal, "{error}"),
+    };
     for name in file.names().into_iter().flatten() {
-        let Ok(tensor) = file.tensor(&name) else { continue };
+        let tensor = match file.tensor(&name) {
+            Ok(tensor) => tensor,
+            Err(error) => {
+                assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
+                continue;
+            }
+        };
         assert!(tensor.nbytes() <= bytes.len(), "{name} is larger than its file");
         if tensor.dtype().is_floating_point() || tensor.dtype().is_integral(true) {
             let _ = tensor.to_vec::<f64>();
         }
     }
-    Corpus::Keep
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some(pieces) = built::pieces(bytes) else { return check(bytes) };
+    let Some(header) = pieces.first() else { return };
+    let length = (header.len() as u64).to_le_bytes();
+    check(&[&length, *header, pieces.get(1).copied().unwrap_or_default()].concat());
 });

@@ -69,7 +69,7 @@ pub struct DataPtr {
     device: Device,
 }
 
-const _: () = assert!(size_of::<DataPtr>() == 32);
+const _: () = assert!(size_of::<DataPtr>() == 4 * size_of::<usize>());
 
 // SAFETY: a `DataPtr` is the only owner of its context, and the constructors demand contexts that
 // any thread may free.

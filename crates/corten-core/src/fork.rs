@@ -1,6 +1,11 @@
 //! Forking. The child has only the forking thread; what the other threads held stays held forever
 //! unless it is put right here: locks are taken before the fork and given back on both sides, and
-//! accesses that other threads had published are withdrawn in the child.
+//! accesses that other threads had published are withdrawn in the child. A build without threads has
+//! nothing to put right.
+#![cfg_attr(
+    not(all(unix, not(miri), feature = "threads")),
+    allow(dead_code, reason = "the handlers are not registered")
+)]
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -16,7 +21,7 @@ thread_local! {
 pub(crate) fn prepare_for_forks() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
-        #[cfg(all(unix, not(miri)))]
+        #[cfg(all(unix, not(miri), feature = "threads"))]
         // SAFETY: the handlers are functions without arguments that live as long as the program.
         unsafe {
             libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child));

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod allocator;
+pub mod clock;
 pub mod config;
 mod data_ptr;
 mod determinism;
@@ -15,7 +16,7 @@ pub mod generator;
 pub mod geometry;
 pub mod keys;
 mod layout;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "mmap"))]
 pub mod mapped;
 mod options;
 mod refcount;

@@ -17,6 +17,22 @@ static SYMMETRIC: AtomicBool = AtomicBool::new(!cfg!(all(target_os = "linux", no
 // execute a fence instead, a few microseconds, and the frequent path only has to keep the compiler
 // from reordering. Where the call is missing, both sides use full fences.
 
+/// Lets other threads go on while this one waits for them.
+pub(crate) fn yield_now() {
+    #[cfg(all(feature = "threads", not(target_family = "wasm")))]
+    std::thread::yield_now();
+    #[cfg(not(all(feature = "threads", not(target_family = "wasm"))))]
+    std::hint::spin_loop();
+}
+
+/// Lets other threads go on for longer.
+pub(crate) fn sleep() {
+    #[cfg(all(feature = "threads", not(target_family = "wasm")))]
+    std::thread::sleep(std::time::Duration::from_micros(50));
+    #[cfg(not(all(feature = "threads", not(target_family = "wasm"))))]
+    std::hint::spin_loop();
+}
+
 /// The frequent side of the asymmetric barrier.
 #[inline(always)]
 pub(crate) fn light_barrier() {
@@ -45,16 +61,16 @@ pub(crate) fn prepare_barriers() {
     }
 }
 
-const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+const PRIVATE_EXPEDITED: std::ffi::c_int = 1 << 3;
+const REGISTER_PRIVATE_EXPEDITED: std::ffi::c_int = 1 << 4;
 
 #[cfg(all(target_os = "linux", not(miri)))]
-fn membarrier(command: libc::c_int) -> bool {
+fn membarrier(command: std::ffi::c_int) -> bool {
     // SAFETY: the call takes three integers and touches no memory.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn membarrier(_: libc::c_int) -> bool {
+fn membarrier(_: std::ffi::c_int) -> bool {
     false
 }

@@ -2,7 +2,7 @@
 
 use crate::sampler::Indices;
 use crate::worker::{Answer, MakeFetcher, Order, Worker, WorkerInit};
-use corten_core::{Error, ErrorKind, Result, bail, err};
+use corten_core::{Error, Result, bail, err};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +46,19 @@ pub(crate) struct Pool<B> {
     failed: Option<Error>,
 }
 
+#[cfg(all(feature = "threads", not(target_family = "wasm")))]
+fn spawn<B: Send + 'static>(worker: Worker<B>) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(format!("corten-data-{}", worker.id))
+        .spawn(move || worker.run())
+        .map_err(|error| Error::new(corten_core::ErrorKind::Runtime, error.to_string()))
+}
+
+#[cfg(not(all(feature = "threads", not(target_family = "wasm"))))]
+fn spawn<B>(_: Worker<B>) -> Result<JoinHandle<()>> {
+    bail!(Runtime, "workers of a DataLoader are threads, which this build does not have")
+}
+
 impl<B: Send + 'static> Pool<B> {
     pub(crate) fn start(
         options: PoolOptions,
@@ -84,12 +97,8 @@ impl<B: Send + 'static> Pool<B> {
                 orders: received,
                 answers: send.clone(),
             };
-            let thread = std::thread::Builder::new()
-                .name(format!("corten-data-{id}"))
-                .spawn(move || worker.run())
-                .map_err(|error| Error::new(ErrorKind::Runtime, error.to_string()))?;
+            pool.threads.push(spawn(worker)?);
             pool.orders.push(Some(orders));
-            pool.threads.push(thread);
         }
         pool.fill();
         Ok(pool)

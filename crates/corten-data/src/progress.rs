@@ -1,7 +1,8 @@
 //! How far a loop is, as a line of text.
 
+use corten_core::clock;
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The line is written at most this often.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -28,8 +29,9 @@ pub struct Progress<I, W: Write> {
     label: String,
     total: Option<usize>,
     done: usize,
-    started: Instant,
-    shown: Option<Instant>,
+    /// When the first item was asked for, and when the line was last written.
+    started: Duration,
+    shown: Option<Duration>,
     ended: bool,
 }
 
@@ -38,7 +40,7 @@ impl<I: Iterator, W: Write> Progress<I, W> {
     pub fn new(items: impl IntoIterator<IntoIter = I>, out: W) -> Self {
         let items = items.into_iter();
         let total = items.size_hint().1;
-        let (label, started) = (String::new(), Instant::now());
+        let (label, started) = (String::new(), clock::elapsed());
         Self { items, out, label, total, done: 0, started, shown: None, ended: false }
     }
 
@@ -57,8 +59,9 @@ impl<I: Iterator, W: Write> Progress<I, W> {
     }
 
     fn show(&mut self, end: &str) {
-        let text = line(&self.label, self.done, self.total, self.started.elapsed());
-        self.shown = Some(Instant::now());
+        let text =
+            line(&self.label, self.done, self.total, clock::elapsed().saturating_sub(self.started));
+        self.shown = Some(clock::elapsed());
         // A closed stream is no reason to fail.
         let _ = write!(self.out, "\r{text}{end}").and_then(|()| self.out.flush());
     }
@@ -76,7 +79,7 @@ impl<I: Iterator, W: Write> Iterator for Progress<I, W> {
 
     fn next(&mut self) -> Option<I::Item> {
         if self.shown.is_none() {
-            self.started = Instant::now();
+            self.started = clock::elapsed();
             self.show("");
         }
         let item = self.items.next();
@@ -84,7 +87,7 @@ impl<I: Iterator, W: Write> Iterator for Progress<I, W> {
             None => self.end(),
             Some(_) => {
                 self.done += 1;
-                if self.shown.is_some_and(|shown| shown.elapsed() >= INTERVAL) {
+                if self.shown.is_some_and(|shown| clock::elapsed() >= shown + INTERVAL) {
                     self.show("");
                 }
             }

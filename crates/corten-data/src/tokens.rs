@@ -54,7 +54,9 @@ impl TokenFile {
             return Ok(Self { tokens });
         }
         let count = (nbytes / width) as i64;
-        Ok(Self { tokens: Tensor::from_storage(map(path)?, dtype, &[count], &[1], 0)? })
+        Ok(Self {
+            tokens: Tensor::from_storage(Storage::of_file(path)?, dtype, &[count], &[1], 0)?,
+        })
     }
 
     /// The tokens of a one-dimensional tensor of integers.
@@ -138,17 +140,6 @@ fn check_dtype(dtype: DType) -> Result<()> {
     let integer = !dtype.is_floating_point() && !dtype.is_complex() && dtype != DType::Bool;
     ensure!(integer, Value, "tokens must be integers, but got {dtype:?}");
     Ok(())
-}
-
-#[cfg(unix)]
-fn map(path: &Path) -> Result<Storage> {
-    Storage::from_file(path, corten_core::mapped::Sharing::Private, 0)
-}
-
-#[cfg(not(unix))]
-fn map(path: &Path) -> Result<Storage> {
-    let read = std::fs::read(path);
-    read.map(Storage::from_vec).map_err(|error| err!(Runtime, "{}: {error}", path.display()))
 }
 
 /// The blocks of a [`TokenFile`], each with the tokens that follow.

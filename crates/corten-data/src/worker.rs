@@ -1,4 +1,8 @@
 //! What a worker thread does: it makes a fetcher, then answers tasks.
+#![cfg_attr(
+    not(all(feature = "threads", not(target_family = "wasm"))),
+    allow(dead_code, reason = "there are no workers")
+)]
 
 use corten_core::{Error, ErrorKind, Generator, Result};
 use std::any::Any;

@@ -38,6 +38,6 @@ pub(crate) fn io_error(path: &Path, error: &std::io::Error) -> Error {
 
 fn temporary_beside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
+    name.push(format!(".{}.tmp", corten_core::clock::process_id()));
     path.with_file_name(name)
 }

@@ -21,8 +21,7 @@
 use crate::atomic::{self, io_error};
 use crate::value::Value;
 use corten_blocks::Format;
-use corten_core::mapped::Sharing;
-use corten_core::{DType, LentMemory, Result, Storage, bail, ensure, err};
+use corten_core::{DType, Device, LentMemory, Result, Storage, bail, ensure, err};
 use corten_ops::{Tensor, blocks, op};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -125,7 +124,8 @@ impl TensorInfo {
     }
 }
 
-/// A mapped file: data are read when they are used, and writing to tensors does not change the file.
+/// A mapped file: data are read when they are used, and writing to tensors does not change the file. A build
+/// without `mmap` reads it whole.
 pub struct Opened {
     memory: LentMemory,
     metadata: Vec<(String, Value)>,
@@ -141,15 +141,21 @@ impl Opened {
         let path = path.as_ref();
         let file = File::open(path).map_err(|error| io_error(path, &error))?;
         let size = file.metadata().map_err(|error| io_error(path, &error))?.len();
-        let mut head = Head {
-            file: BufReader::new(file),
-            at: 0,
-            size: size.min(LARGEST_HEAD),
-            values_left: MOST_VALUES,
-        };
-        let (metadata, tensors) = head.read(size)?;
-        let memory = Storage::from_file(path, Sharing::Private, 0)?.lend()?;
+        let (metadata, tensors) = Head::new(BufReader::new(file), size).read(size)?;
+        let memory = Storage::of_file(path)?.lend()?;
         Ok(Self { memory, metadata, tensors })
+    }
+
+    /// Copies a file that is in memory and reads its metadata and its table of tensors.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let size = bytes.len() as u64;
+        let (metadata, tensors) = Head::new(bytes, size).read(size)?;
+        let storage = Storage::new(bytes.len(), Device::CPU)?;
+        storage.write_bytes(0, bytes)?;
+        Ok(Self { memory: storage.lend()?, metadata, tensors })
     }
 
     /// The metadata in the order of the file.
@@ -247,8 +253,8 @@ fn alignment_of(metadata: &[(String, Value)]) -> Result<u64> {
 }
 
 /// Reads what is before the data.
-struct Head {
-    file: BufReader<File>,
+struct Head<R> {
+    file: R,
     at: u64,
     size: u64,
     /// How many values metadata may still have.
@@ -258,7 +264,11 @@ struct Head {
 /// Metadata and table.
 type Parsed = (Vec<(String, Value)>, Vec<TensorInfo>);
 
-impl Head {
+impl<R: Read> Head<R> {
+    fn new(file: R, size: u64) -> Self {
+        Self { file, at: 0, size: size.min(LARGEST_HEAD), values_left: MOST_VALUES }
+    }
+
     fn read(&mut self, file_size: u64) -> Result<Parsed> {
         ensure!(self.take::<4>()? == MAGIC, Runtime, "the file is not in GGUF format");
         let version = self.u32()?;

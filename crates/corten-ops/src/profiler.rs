@@ -7,13 +7,13 @@ use crate::boxed::Stack;
 use crate::dispatch::{BoxedCall, set_fallback};
 use corten_core::allocator::{InstalledReporter, MemoryReport, install_memory_reporter};
 use corten_core::tls::IncludeGuard;
-use corten_core::{Dims, DispatchKey, KeySet, Result, bail, ensure};
+use corten_core::{Dims, DispatchKey, KeySet, Result, bail, clock, ensure};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
 const KEY: DispatchKey = DispatchKey::PreDispatch;
 
@@ -239,7 +239,7 @@ pub struct Trace {
 }
 
 struct Recording {
-    begin: Instant,
+    begin: Duration,
     options: Options,
     changes: Vec<Change>,
     /// How many bytes were asked for, of the blocks that were taken meanwhile.
@@ -256,7 +256,7 @@ struct Recording {
 
 impl Recording {
     fn now(&self) -> u64 {
-        u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        u64::try_from(clock::elapsed().saturating_sub(self.begin).as_nanos()).unwrap_or(u64::MAX)
     }
 
     fn enter(&mut self, name: String, kind: EventKind, shapes: Vec<Dims>) -> usize {
@@ -390,7 +390,7 @@ pub fn start(options: Options) -> Result<()> {
         watch_memory(1);
     }
     RECORDING.set(Some(Recording {
-        begin: Instant::now(),
+        begin: clock::elapsed(),
         options,
         changes: Vec::new(),
         requested: HashMap::new(),

@@ -20,7 +20,7 @@ pub use corten_autograd as autograd;
 pub use corten_blocks as blocks;
 pub use corten_core as core;
 pub use corten_cpu as cpu;
-#[cfg(feature = "cuda")]
+#[cfg(all(feature = "cuda", unix))]
 pub use corten_cuda as cuda;
 pub use corten_data as data;
 pub use corten_io as io;
@@ -44,18 +44,19 @@ pub mod nn {
 }
 
 /// Registers the operators' kernels and gradients. Programs need not call it: it runs before
-/// `main`.
+/// `main`. In WebAssembly, where nothing does, they call it first.
 ///
 /// # Errors
 /// When a kernel of the registry has no place.
 pub fn init() -> Result<()> {
     corten_ops::init();
     corten_cpu::init()?;
-    #[cfg(feature = "cuda")]
+    #[cfg(all(feature = "cuda", unix))]
     corten_cuda::init()?;
     corten_autograd::init()
 }
 
+#[cfg(not(target_family = "wasm"))]
 #[ctor::ctor]
 fn register() {
     // Nobody could be told here. Without kernels every operator says that it has none.

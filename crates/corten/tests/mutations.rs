@@ -11,7 +11,7 @@ mod zips;
 
 use corten::io::pickle::{self, Arena, Host, Node, NodeId};
 use corten::io::torch::{LoadOptions, UnknownClasses, load_bytes};
-use corten::io::{Value, gguf, npy, safetensors};
+use corten::io::{Value, gguf, npy, safetensors, tensorboard};
 use corten::prelude::*;
 use mutate::Random;
 use std::path::PathBuf;
@@ -226,6 +226,48 @@ fn models() -> Result<()> {
         Ok(safetensors::load(&path)?.into_iter().map(|(_, tensor)| tensor).collect())
     });
     std::fs::remove_file(&path).unwrap();
+    Ok(())
+}
+
+/// A record of an event file: length and bytes, each with its masked CRC-32C.
+fn record(data: &[u8]) -> Vec<u8> {
+    let step = |crc: u32, _| (crc >> 1) ^ (0x82F6_3B78 & (crc & 1).wrapping_neg());
+    let checksum = |bytes: &[u8]| {
+        let crc = !bytes.iter().fold(!0, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), step));
+        crc.rotate_right(15).wrapping_add(0xA282_EAD8).to_le_bytes()
+    };
+    let length = (data.len() as u64).to_le_bytes();
+    [&length, &checksum(&length)[..], data, &checksum(data)[..]].concat()
+}
+
+#[test]
+fn events() -> Result<()> {
+    let folder = scratch("events");
+    let mut writer = tensorboard::SummaryWriter::new(&folder)?;
+    writer.add_scalar("loss", 0.5, 1)?;
+    writer.add_histogram("values", &tensor![1.0, 1.0, 3.0]?, -2)?;
+    writer.add_text("notes", "hello", 3)?;
+    writer.add_image("picture", &Tensor::zeros([1, 2, 2])?, 4)?;
+    let path = writer.path().to_path_buf();
+    drop(writer);
+    let file = std::fs::read(&path).unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    // The bytes of each record.
+    let (mut corpus, mut rest) = (Vec::new(), &file[..]);
+    while let Some(head) = rest.first_chunk::<8>() {
+        let end = 12 + u64::from_le_bytes(*head) as usize;
+        corpus.push(rest[12..end].to_vec());
+        rest = &rest[end + 4..];
+    }
+    assert_eq!(file, corpus.iter().flat_map(|data| record(data)).collect::<Vec<u8>>());
+    let change = |random: &mut Random, corpus: &[Vec<u8>]| match random.below(8) {
+        0 => mutate::bytes(random, std::slice::from_ref(&file)),
+        _ => record(&mutate::bytes(random, corpus)),
+    };
+    fuzz("events", &corpus, change, |bytes| {
+        tensorboard::parse_events(bytes)?;
+        Ok(Vec::new())
+    });
     Ok(())
 }
 

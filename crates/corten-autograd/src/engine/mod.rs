@@ -8,7 +8,6 @@ mod validate;
 
 use crate::backward::Backward;
 use crate::node::{Edge, Grads, InputMetadata, Node, NodeBody, NodeRef, undefined_grads};
-use corten_core::tls::{self, ThreadStateGuard};
 use corten_core::{Result, bug};
 use corten_ops::Tensor;
 use std::any::Any;
@@ -101,8 +100,19 @@ pub fn continues_elsewhere() -> bool {
     depth > 0 && depth.is_multiple_of(MAX_DEPTH)
 }
 
+/// A build without threads has one stack, which must not overflow.
+#[cfg(not(all(feature = "threads", not(target_family = "wasm"))))]
+fn execute_elsewhere(_: Request<'_>, depth: usize) -> Result<Vec<Tensor>> {
+    corten_core::bail!(
+        Runtime,
+        "backward passes within backward passes are nested {depth} deep, too deep for a build without threads"
+    )
+}
+
 /// Continues a deep recursion on the stack of another thread, while this one waits.
+#[cfg(all(feature = "threads", not(target_family = "wasm")))]
 fn execute_elsewhere(request: Request<'_>, depth: usize) -> Result<Vec<Tensor>> {
+    use corten_core::tls::{self, ThreadStateGuard};
     let state = tls::thread_state();
     let result = std::thread::scope(|scope| {
         let run = || {

@@ -61,7 +61,7 @@ impl<T> BriefCell<T> {
             if tries < SPINS {
                 std::hint::spin_loop();
             } else {
-                std::thread::yield_now();
+                crate::sync::yield_now();
             }
             tries = tries.saturating_add(1);
         }

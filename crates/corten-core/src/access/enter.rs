@@ -263,8 +263,8 @@ fn conflict(held: usize, wanted: usize) -> Error {
 fn wait(attempts: u32) {
     match attempts {
         0..64 => std::hint::spin_loop(),
-        64..128 => std::thread::yield_now(),
-        _ => std::thread::sleep(std::time::Duration::from_micros(50)),
+        64..128 => crate::sync::yield_now(),
+        _ => crate::sync::sleep(),
     }
 }
 

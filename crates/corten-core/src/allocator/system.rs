@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use super::cpu::ALIGNMENT;
 
 /// A huge page.
+#[cfg(all(unix, not(miri), feature = "mmap"))]
 pub(super) const HUGE_PAGE: usize = 2 << 20;
 
 fn layout(nbytes: usize, alignment: usize) -> Option<Layout> {
@@ -75,7 +76,7 @@ pub(super) fn size_of_exact(_: NonNull<u8>) -> usize {
 pub(super) unsafe fn free_exact(_: NonNull<u8>) {}
 
 /// A large block, aligned to a huge page; `nbytes` is a multiple of 4096.
-#[cfg(all(unix, not(miri)))]
+#[cfg(all(unix, not(miri), feature = "mmap"))]
 pub(super) fn allocate_large(nbytes: usize) -> Option<NonNull<u8>> {
     let padded = nbytes.checked_add(HUGE_PAGE)?;
     // SAFETY: a fresh private mapping at an address of the system's choice.
@@ -115,14 +116,14 @@ pub(super) fn allocate_large(nbytes: usize) -> Option<NonNull<u8>> {
 ///
 /// # Safety
 /// `block` must come from [`allocate_large`] with the same size, each time used once.
-#[cfg(all(unix, not(miri)))]
+#[cfg(all(unix, not(miri), feature = "mmap"))]
 pub(super) unsafe fn free_large(block: NonNull<u8>, nbytes: usize) {
     // SAFETY: the caller vouches for block and size.
     unsafe { libc::munmap(block.as_ptr().cast(), nbytes) };
 }
 
 /// A large block from the global allocator, where there are no mappings.
-#[cfg(not(all(unix, not(miri))))]
+#[cfg(not(all(unix, not(miri), feature = "mmap")))]
 pub(super) fn allocate_large(nbytes: usize) -> Option<NonNull<u8>> {
     allocate_small(nbytes)
 }
@@ -131,7 +132,7 @@ pub(super) fn allocate_large(nbytes: usize) -> Option<NonNull<u8>> {
 ///
 /// # Safety
 /// As for [`free_small`].
-#[cfg(not(all(unix, not(miri))))]
+#[cfg(not(all(unix, not(miri), feature = "mmap")))]
 pub(super) unsafe fn free_large(block: NonNull<u8>, nbytes: usize) {
     // SAFETY: passed on to the caller.
     unsafe { free_small(block, nbytes) };
@@ -148,5 +149,5 @@ pub(super) fn physical_memory() -> usize {
             return (pages as usize).saturating_mul(page as usize);
         }
     }
-    8 << 30
+    usize::try_from(8_u64 << 30).unwrap_or(usize::MAX / 2)
 }

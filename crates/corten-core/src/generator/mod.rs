@@ -375,7 +375,7 @@ fn random_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     // The standard library keys its hashers from the operating system's random numbers.
     let mut hasher = RandomState::new().build_hasher();
-    hasher.write_u128(std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos()));
+    hasher.write_u128(crate::clock::unix_time().as_nanos());
     hasher.finish()
 }
 

@@ -110,6 +110,9 @@ pub fn checked_numel(sizes: &[i64]) -> Result<i64> {
         ensure!(sizes.contains(&0), Runtime, "numel: integer multiplication overflow");
         return Ok(0);
     }
+    // Kernels count elements in words: more of them, which expanded tensors could have, are refused.
+    #[cfg(not(target_pointer_width = "64"))]
+    ensure!(isize::try_from(numel).is_ok(), Runtime, "numel: {numel} elements are too many");
     Ok(numel)
 }
 

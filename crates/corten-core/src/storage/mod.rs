@@ -302,7 +302,7 @@ impl fmt::Debug for StorageImpl {
 #[derive(Clone)]
 pub struct Storage(pub(crate) IntrusivePtr<StorageImpl>);
 
-const _: () = assert!(size_of::<Option<Storage>>() == 8);
+const _: () = assert!(size_of::<Option<Storage>>() == size_of::<usize>());
 
 impl Storage {
     /// `nbytes` fresh bytes from the allocator of the device. The contents are arbitrary.
@@ -352,6 +352,28 @@ impl Storage {
         let (data, nbytes) = (elements.as_mut_ptr().cast(), size_of_val(elements.as_slice()));
         // SAFETY: the vector owns the memory, is kept alive and out of everybody's reach.
         unsafe { Self::from_owner(Box::new(elements), data, nbytes) }
+    }
+
+    /// What is in a file, for this process alone: changes do not reach the file. It is mapped, so that
+    /// what is used is read; a build without the feature `mmap` reads it whole.
+    ///
+    /// # Errors
+    /// `Runtime` with the reason of the system.
+    pub fn of_file(path: &std::path::Path) -> Result<Self> {
+        #[cfg(all(unix, feature = "mmap"))]
+        return Self::from_file(path, crate::mapped::Sharing::Private, 0);
+        #[cfg(not(all(unix, feature = "mmap")))]
+        Self::read_file(path)
+    }
+
+    #[cfg(not(all(unix, feature = "mmap")))]
+    fn read_file(path: &std::path::Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|error| {
+            crate::err!(Runtime, "unable to read file <{}>: {error}", path.display())
+        })?;
+        let storage = Self::new(bytes.len(), Device::CPU)?;
+        storage.write_bytes(0, &bytes)?;
+        Ok(storage)
     }
 
     /// A new handle to a storage that somebody holds.
@@ -481,6 +503,7 @@ impl Storage {
 
     /// Copies the contents to other memory of at least the same size, which becomes the storage's.
     /// The storage is not resizable afterwards.
+    #[cfg(all(unix, feature = "mmap"))]
     pub(crate) fn move_to(&self, data: DataPtr) -> Result<()> {
         let _hold = Hold::new(&self.0, Access::Write)?;
         self.0.before_access(true)?;

@@ -24,7 +24,7 @@ use crate::{DType, IntrusivePtr, KeySet, PyObject, RefCounted, Result, Storage, 
 #[derive(Clone)]
 pub struct TensorBase(pub(super) IntrusivePtr<TensorImpl>);
 
-const _: () = assert!(size_of::<Option<TensorBase>>() == 8);
+const _: () = assert!(size_of::<Option<TensorBase>>() == size_of::<usize>());
 const _: () = {
     const fn shareable<T: Send + Sync>() {}
     shareable::<TensorBase>();

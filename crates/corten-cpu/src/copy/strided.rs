@@ -2,7 +2,9 @@
 
 use crate::copy::transpose::copy_block;
 use crate::rows::loops::{RowKernel, Vectorised};
-use crate::vec::{Lanes, Level, level};
+use crate::vec::Lanes;
+#[cfg(target_arch = "x86_64")]
+use crate::vec::{Level, level};
 
 /// The address of a row's first element, and the strides to the next element and the next row.
 #[derive(Clone, Copy)]

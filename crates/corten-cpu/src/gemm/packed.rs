@@ -90,6 +90,7 @@ impl Packable for f32 {
         weight: &PackedWeight,
         base: Base<'_, f32>,
     ) -> Result<()> {
+        #[cfg_attr(not(target_arch = "x86_64"), allow(irrefutable_let_patterns))]
         let PackedWeight::Single(packed) = weight else {
             bug!("a packed weight of {:?} in a product of f32", weight.shape());
         };

@@ -234,6 +234,7 @@ unsafe fn elements_at<L: Lanes, S: Sink<L>>(from: &[*const u8; 3], i: usize) -> 
 }
 
 /// A step element by element, which is small and not fast.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "x86-64 has a second level"))]
 ///
 /// # Safety
 /// As for [`Step`].

@@ -2,6 +2,10 @@
 //!
 //! Every step is that of the one-element form in `kernels::random::normal`, bit for bit: what a
 //! seed gives must not depend on the machine.
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "processors without fused operations take one element at a time")
+)]
 
 use super::real::Real;
 #[cfg(target_arch = "x86_64")]

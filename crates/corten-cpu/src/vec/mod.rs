@@ -1,7 +1,7 @@
 //! Vectors of `f32` and `f64` over the registers of each instruction set, and the mathematics on them.
 //!
 //! [`Real`] is the small set of operations that differ between instruction sets; one file per set
-//! gives the registers (`avx512.rs`, `avx2.rs`, `sse2.rs`). Everything
+//! gives the registers (`avx512.rs`, `avx2.rs`, `sse2.rs`; `portable.rs` for other processors). Everything
 //! else (`math32`, `math64`) is written once over it. `scalar.rs` holds the one-element lanes:
 //! integers, bool and complex numbers.
 //!
@@ -40,6 +40,9 @@ pub(crate) mod avx512;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sse2;
 
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) mod portable;
+
 pub(crate) mod convert;
 mod memory;
 pub(crate) mod stream;
@@ -58,6 +61,8 @@ pub(crate) use memory::{NonTemporal, NonTemporalBf16};
 pub use real::MaskBits;
 pub(crate) use scalar::{Int, Truth, take_division_by_zero};
 
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use portable as baseline;
 /// The vectors of the lowest level.
 #[cfg(target_arch = "x86_64")]
 pub(crate) use sse2 as baseline;

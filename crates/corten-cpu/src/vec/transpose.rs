@@ -23,6 +23,7 @@ pub(crate) fn turn(size: usize) -> Option<Turn> {
             _ => None,
         };
     }
+    _ = size;
     None
 }
 

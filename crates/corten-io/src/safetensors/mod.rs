@@ -26,7 +26,6 @@ pub use write::{save, write};
 
 use crate::atomic::io_error;
 use crate::bytes::{copied, only_truths};
-use corten_core::mapped::Sharing;
 use corten_core::{DType, LentMemory, Result, Storage, err};
 use corten_ops::Tensor;
 use header::Header;
@@ -84,7 +83,7 @@ impl Opened {
         let mut file = File::open(path).map_err(|error| io_error(path, &error))?;
         let size = file.metadata().map_err(|error| io_error(path, &error))?.len();
         let header = Header::of_file(&mut file, size)?;
-        let memory = Storage::from_file(path, Sharing::Private, 0)?.lend()?;
+        let memory = Storage::of_file(path)?.lend()?;
         Ok(Self { header, memory })
     }
 

@@ -22,19 +22,18 @@ mod read;
 mod record;
 mod summary;
 
-pub use read::{Event, EventValue, read_events};
+pub use read::{Event, EventValue, parse_events, read_events};
 pub use record::{crc32c, masked_crc};
 pub use summary::{Bins, Summary};
 
 use crate::atomic::io_error;
-use corten_core::Result;
+use corten_core::{Result, clock};
 use corten_ops::Tensor;
 use record::{Message, record};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
@@ -76,7 +75,7 @@ impl SummaryWriter {
     pub fn with_suffix(folder: impl AsRef<Path>, suffix: &str) -> Result<Self> {
         let folder = folder.as_ref();
         std::fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))?;
-        let (host, process) = (host_name(), std::process::id());
+        let (host, process) = (host_name(), clock::process_id());
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("events.out.tfevents.{:.0}.{host}.{process}.{number}{suffix}", now());
         let path = folder.join(name);
@@ -160,7 +159,7 @@ impl SummaryWriter {
 
 /// Seconds since 1970.
 fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+    clock::unix_time().as_secs_f64()
 }
 
 fn host_name() -> String {

@@ -54,7 +54,15 @@ pub enum EventValue {
 pub fn read_events(path: impl AsRef<Path>) -> Result<Vec<Event>> {
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|error| io_error(path, &error))?;
-    records(&bytes)?.into_iter().map(event).collect()
+    parse_events(&bytes)
+}
+
+/// The events in the bytes of a file.
+///
+/// # Errors
+/// `Value` where they are damaged.
+pub fn parse_events(bytes: &[u8]) -> Result<Vec<Event>> {
+    records(bytes)?.into_iter().map(event).collect()
 }
 
 fn event(message: &[u8]) -> Result<Event> {

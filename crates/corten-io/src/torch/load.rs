@@ -5,7 +5,6 @@ use super::rebuild::{Storages, TensorHost};
 use super::stream;
 use crate::pickle;
 use crate::value::Value;
-use corten_core::mapped::Sharing;
 use corten_core::{Device, Error, ErrorKind, LentMemory, Result, Storage, ensure};
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
@@ -60,7 +59,7 @@ pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Value> 
     };
     let file = File::open(path).map_err(told)?;
     let mapped = match options.mmap {
-        true => Some(Storage::from_file(path, Sharing::Private, 0)?.lend()?),
+        true => Some(Storage::of_file(path)?.lend()?),
         false => None,
     };
     read(BufReader::new(file), mapped, options)
