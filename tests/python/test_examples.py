@@ -37,18 +37,16 @@ class Examples(unittest.TestCase):
                     self.assertAlmostEqual(a, b, delta=1.5e-4, msg=f"step {step}")
 
 
-class TablesOfTheRustPage(unittest.TestCase):
+class TablesOfBothLanguages(unittest.TestCase):
     def test_names_in_python_exist(self):
         package = importlib.import_module(MODULE)
-        page = (ROOT / "docs" / "rust.md").read_text()
-        homes = {"Optimizers": package.optim, "Schedules": package.optim.lr_scheduler}
-        for heading, home in homes.items():
-            section = page.split(f"### {heading}\n")[1].split("\n#")[0]
+        page = (ROOT / "docs" / "modules.md").read_text()
+        for heading in ("Modules and losses", "Optimizers", "Schedules"):
+            section = page.split(f"## {heading}\n")[1].split("\n#")[0]
             rows = [line.split("|")[2].strip(" `") for line in section.splitlines() if line.startswith("| `")]
             self.assertGreater(len(rows), 14)
-            for name in rows:
-                places = (home, package.optim, package)
-                self.assertTrue(any(has(place, name) for place in places), f"{heading}: {name}")
+            for path in rows:
+                self.assertTrue(has(package, path.removeprefix("corten.")), f"{heading}: {path}")
 
 
 def has(place, path):

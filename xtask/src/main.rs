@@ -15,6 +15,7 @@ mod ops;
 mod show;
 mod size;
 mod tidy;
+mod training;
 mod typed;
 mod words;
 
@@ -30,7 +31,7 @@ cargo xtask size               the bytes of the release library by crate, beside
 cargo xtask header             writes the C headers of crates/corten-c
 cargo xtask header <folder>    writes them there, with a function per operator
 cargo xtask keys               writes ops/README.md, the table of the registry's keys
-cargo xtask modules            writes docs/modules.md, modules of PyTorch, Python and Rust
+cargo xtask modules            writes docs/modules.md, modules, optimizers and files of PyTorch, Python and Rust
 cargo xtask goldens <python>   makes tests/goldens again with a Python that has PyTorch
 ";
 

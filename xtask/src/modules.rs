@@ -1,6 +1,7 @@
-//! `modules`: docs/modules.md, PyTorch's modules and losses beside those of the Python package and of Rust.
+//! `modules`: docs/modules.md, PyTorch's modules, losses, optimizers, schedules and files beside those of the Python
+//! package and of Rust.
 
-use crate::{Outcome, root};
+use crate::{Outcome, root, training};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,12 +13,16 @@ const PYTHON: [&str; 2] = ["python/corten/nn/modules", "python/corten/nn/paralle
 const RUST: &str = "crates/corten-nn/src";
 
 const HEAD: &str = "\
-# Modules and losses
+# Modules, optimizers and files in both languages
 
-PyTorch's, those of the Python package, and those of the crate `corten-nn`. Rust writes acronyms as words: `LSTM` is
-`Lstm`. What is printed and the names in state dicts are PyTorch's.
+PyTorch's, those of the Python package, and those of Rust. Rust writes acronyms as words: `LSTM` is `Lstm`. What is
+printed and the names in state dicts are PyTorch's.
 
-`cargo xtask modules` writes this table from the sources of both.
+`cargo xtask modules` writes these tables from the sources of both.
+
+## Modules and losses
+
+Python: `corten.nn`; Rust: `corten::nn`.
 
 | PyTorch | Python | Rust |
 |---|---|---|
@@ -69,15 +74,16 @@ fn page() -> Result<String, String> {
         }
         page.push_str(&format!("| `{name}` | `corten.nn.{name}` | {of_rust} |\n"));
     }
+    page.push_str(&training::sections()?);
     Ok(page)
 }
 
-fn read(path: &Path) -> Result<String, String> {
+pub(crate) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The files below a folder with this end.
-fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     for entry in entries.flatten() {
@@ -132,12 +138,12 @@ fn rust_types() -> Result<BTreeSet<String>, String> {
     Ok(found)
 }
 
-fn words(line: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
 /// PyTorch's name with its acronyms as words: `BCEWithLogitsLoss` as `BceWithLogitsLoss`.
-fn rust_name(name: &str) -> String {
+pub(crate) fn rust_name(name: &str) -> String {
     // Words of mixed letters that count as one.
     let name = name.replace("PReLU", "PRelu").replace("RReLU", "RRelu").replace("ReLU", "Relu");
     let name = name.replace("SiLU", "Silu");

@@ -1,4 +1,5 @@
-"""Writes tests/goldens/optimizers.txt: parameters after steps of PyTorch's optimizers, and rates of its schedules.
+"""Writes tests/goldens/optimizers.txt: parameters after steps of PyTorch's optimizers, and rates of its schedules; and
+tests/goldens/optimizer_names.txt, the names of all of them.
 
 A line is a case: its name, `|`, numbers. Parameters are float64; gradients are functions of the parameters and of
 the step, which the test in crates/corten/tests/optimizers.rs computes as well.
@@ -98,6 +99,16 @@ def main():
         lines.append(f"{name} names|{' '.join(names)}")
     lines += chains(torch)
     (ROOT / "tests" / "goldens" / "optimizers.txt").write_text("\n".join(lines) + "\n")
+    (ROOT / "tests" / "goldens" / "optimizer_names.txt").write_text("\n".join(public_names(torch)) + "\n")
+
+
+def public_names(torch):
+    """What is public of the modules of optimizers, schedules and averages, and the scaler of losses."""
+    optim = torch.optim
+    modules = {"optim": optim, "optim.lr_scheduler": optim.lr_scheduler, "optim.swa_utils": optim.swa_utils}
+    found = {f"{place}.{name}" for place, module in modules.items() for name in module.__all__
+             if callable(getattr(module, name))}
+    return sorted(found | {"amp.GradScaler"})
 
 
 def chains(torch):
