@@ -16,8 +16,8 @@ use crate::dispatch::{BoxedCall, replace_arguments, replace_tensors, restore, se
 use crate::registry::{OpDef, OpKind};
 use crate::{Tensor, op};
 use corten_core::{
-    BackendMeta, DType, Device, DeviceType, DispatchKey, KeySet, Layout, Result, TensorBase, bail,
-    ensure,
+    BackendMeta, DType, Device, DeviceType, DispatchKey, Error, KeySet, Layout, Result, TensorBase,
+    bail, ensure, err,
 };
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -222,14 +222,19 @@ fn refuse_view(def: &OpDef) -> Result<()> {
             "Currently Mkldnn tensor does not support view. Change to use reshape instead"
         );
     }
-    ensure!(
-        def.kind != OpKind::View,
+    match def.kind {
+        OpKind::View => Err(no_views(&def.qualified_name())),
+        _ => Ok(()),
+    }
+}
+
+/// Why an operator that makes views does not run.
+pub(crate) fn no_views(operator: &str) -> Error {
+    err!(
         NotImplemented,
-        "Could not run '{}' with arguments from the 'MkldnnCPU' backend: a tensor of layout \
-         torch._mkldnn has no views. Convert it with to_dense() first.",
-        def.qualified_name()
-    );
-    Ok(())
+        "Could not run '{operator}' with arguments from the 'MkldnnCPU' backend: a tensor of layout \
+         torch._mkldnn has no views. Convert it with to_dense() first."
+    )
 }
 
 /// Runs an operator on the values of its opaque arguments.

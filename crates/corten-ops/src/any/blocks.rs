@@ -1,9 +1,18 @@
 //! Views of the rows of block-quantised tensors.
 
-use crate::{Tensor, blocks, op, opaque};
+use crate::opaque::{self, Prepared};
+use crate::{Tensor, blocks, op};
 use corten_core::{Result, ensure, geometry};
 
-/// A row, or a slice of a dimension before the last, over the same blocks; of other opaque tensors a dense copy.
+/// The weights of a block-quantised tensor; other opaque tensors have no views.
+fn weights_of(tensor: &Tensor, operator: &str) -> Result<Tensor> {
+    match blocks::of(tensor) {
+        Some(rows) => rows.to_dense(),
+        None => Err(opaque::no_views(operator)),
+    }
+}
+
+/// A row, or a slice of a dimension before the last, over the same blocks.
 ///
 /// # Errors
 /// Those of `select`.
@@ -21,11 +30,10 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
         let each = sizes[1..sizes.len() - 1].iter().product::<i64>();
         return rows.rows(index * each, each, &sizes[1..]);
     }
-    let value = opaque::value(self_)?;
-    op::select_int(value.as_ref().unwrap_or(self_), dim, index)
+    op::select_int(&weights_of(self_, "aten::select.int")?, dim, index)
 }
 
-/// A range of rows over the same blocks; of other dimensions, steps and opaque tensors a dense copy.
+/// A range of rows over the same blocks; of other dimensions and steps a dense copy.
 ///
 /// # Errors
 /// Those of `slice`.
@@ -47,6 +55,5 @@ pub fn slice(
         shape[0] = (end - start).max(0);
         return rows.rows(start * each, shape[0] * each, &shape);
     }
-    let value = opaque::value(self_)?;
-    op::slice_tensor(value.as_ref().unwrap_or(self_), dim, start, end, step)
+    op::slice_tensor(&weights_of(self_, "aten::slice.Tensor")?, dim, start, end, step)
 }
