@@ -311,14 +311,8 @@ fn overwrite(tensor: &Tensor, found: &Tensor) -> Result<()> {
     };
     let (sizes, offset) = (base.sizes(), base.storage_offset());
     let (strides, start, reversed) = ascending(&sizes, &base.strides(), offset);
-    let buffer = op::empty_strided(
-        &sizes,
-        &strides,
-        Some(base.dtype()),
-        None,
-        Some(base.device()),
-        None,
-    )?;
+    let buffer =
+        op::empty_strided(&sizes, &strides, Some(base.dtype()), None, Some(base.device()), None)?;
     op::zero_(&buffer)?;
     let offset = tensor.storage_offset() - start;
     let part = crate::view::strided(&buffer, &tensor.sizes(), &tensor.strides(), offset)?;

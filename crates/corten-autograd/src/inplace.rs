@@ -162,7 +162,8 @@ impl NodeBody for CopySlices {
         };
         let Geometry { sizes, strides, offset } = &self.base;
         let (strides, start, reversed) = ascending(sizes, strides, *offset);
-        let buffer = op::new_empty_strided(&grad, sizes, &strides, None::<DType>, None, None, None)?;
+        let buffer =
+            op::new_empty_strided(&grad, sizes, &strides, None::<DType>, None, None, None)?;
         let result = match reversed.is_empty() {
             true => buffer.clone(),
             false => op::flip_view(&buffer, &reversed)?,

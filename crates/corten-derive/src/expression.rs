@@ -18,7 +18,9 @@ fn term(expression: &Expr, ops: &TokenStream) -> TokenStream {
             let operator = &binary.op;
             quote!((#left #operator #right))
         }
-        Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) if !matches!(**expr, Expr::Lit(_)) => {
+        Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. })
+            if !matches!(**expr, Expr::Lit(_)) =>
+        {
             let inner = term(expr, ops);
             quote!((-#inner))
         }

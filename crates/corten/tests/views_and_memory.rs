@@ -81,7 +81,9 @@ fn a_reporter_sees_every_block() -> Result<()> {
     drop(watching);
     let before = memory::stats();
     let _x = Tensor::zeros([1 << 20])?;
-    assert!(memory::stats().allocated_bytes.allocated >= before.allocated_bytes.allocated + (4 << 20));
+    assert!(
+        memory::stats().allocated_bytes.allocated >= before.allocated_bytes.allocated + (4 << 20)
+    );
     assert_eq!(in_use.load(Ordering::Relaxed), 0);
     Ok(())
 }

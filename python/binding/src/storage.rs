@@ -47,13 +47,10 @@ impl Class for PyStorage {
                 method!("nbytes", |s: &Obj, _a: Args<'_>| Obj::int(get_this(s).nbytes() as i64)),
                 method!("size", |s: &Obj, _a: Args<'_>| Obj::int(get_this(s).nbytes() as i64)),
                 method!("element_size", |_s: &Obj, _a: Args<'_>| Obj::int(1)),
-                method!(
-                    "data_ptr",
-                    |s: &Obj, _a: Args<'_>| {
-                        get_this(s).materialise()?;
-                        Obj::int(get_this(s).data_ptr() as i64)
-                    }
-                ),
+                method!("data_ptr", |s: &Obj, _a: Args<'_>| {
+                    get_this(s).materialise()?;
+                    Obj::int(get_this(s).data_ptr() as i64)
+                }),
                 method!("resizable", |s: &Obj, _a: Args<'_>| Ok(Obj::bool(
                     get_this(s).is_resizable()
                 ))),

@@ -5,8 +5,8 @@ use super::view;
 use crate::iter::{allocate, allocate_like, copy_dense, preserved_strides, read_scalar};
 use crate::{Tensor, op};
 use corten_core::{
-    BelowADInplaceOrViewGuard, DType, Device, KeySet, Layout, MemoryFormat, Result, Scalar, Storage,
-    TensorBase, bail, ensure, err, geometry,
+    BelowADInplaceOrViewGuard, DType, Device, KeySet, Layout, MemoryFormat, Result, Scalar,
+    Storage, TensorBase, bail, ensure, err, geometry,
 };
 
 /// A copy; by default with the same layout in memory. Lazy conjugation and negation are carried
@@ -50,7 +50,8 @@ pub fn lazy_clone(self_: &Tensor) -> Result<Tensor> {
     let storage = self_.storage()?.lazy_clone()?;
     let keys = KeySet::for_tensor(self_.device().device_type, self_.layout(), self_.dtype());
     let (sizes, strides, offset) = (self_.sizes(), self_.strides(), self_.storage_offset());
-    let base = TensorBase::new_with_storage(storage, self_.dtype(), keys, &sizes, &strides, offset)?;
+    let base =
+        TensorBase::new_with_storage(storage, self_.dtype(), keys, &sizes, &strides, offset)?;
     Ok(base.into())
 }
 
@@ -271,8 +272,10 @@ pub fn set_source_tensor_(self_: &Tensor, source: &Tensor) -> Result<Tensor> {
         return Ok(self_.clone());
     }
     check_same_dtype(self_, source)?;
+    check_same_device(self_, source.device())?;
     let (sizes, strides) = (source.sizes(), source.strides());
-    set_source_storage_offset_(self_, &source.storage()?, source.storage_offset(), &sizes, &strides)
+    self_.set_storage_and_geometry(source.storage()?, source.storage_offset(), &sizes, &strides)?;
+    Ok(self_.clone())
 }
 
 fn check_same_dtype(self_: &Tensor, source: &Tensor) -> Result<()> {

@@ -28,10 +28,7 @@ pub(super) fn is_autocast(key: DispatchKey) -> bool {
 
 /// Whether views need no care at this key: they carry the lazy bits on, and compute with strides.
 pub(super) fn passes_views(key: DispatchKey) -> bool {
-    matches!(
-        key,
-        DispatchKey::Conjugate | DispatchKey::Negative | DispatchKey::NegativeStrides
-    )
+    matches!(key, DispatchKey::Conjugate | DispatchKey::Negative | DispatchKey::NegativeStrides)
 }
 
 /// The set without its highest functionality.

@@ -13,7 +13,8 @@ use std::sync::Arc;
 pub(super) fn register() {
     set_fallback(DispatchKey::NegativeStrides, Arc::new(with_copies));
     if let Some(copy) = registry::find("aten::copy_") {
-        copy.implement_boxed(DispatchKey::NegativeStrides, Arc::new(|_, stack| copy_(stack))).keep();
+        copy.implement_boxed(DispatchKey::NegativeStrides, Arc::new(|_, stack| copy_(stack)))
+            .keep();
     }
 }
 
@@ -57,7 +58,8 @@ fn with_copies(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
 
 /// Copies from or to such a tensor: to the elements in the order of memory, from those in the same order.
 fn copy_(stack: &mut Stack) -> Result<()> {
-    let [IValue::Tensor(target), IValue::Tensor(source), IValue::Bool(non_blocking)] = &stack[..] else {
+    let [IValue::Tensor(target), IValue::Tensor(source), IValue::Bool(non_blocking)] = &stack[..]
+    else {
         bug!("copy_ got {} arguments", stack.len());
     };
     let source = if has_negative(source) { copy_of(source)? } else { source.clone() };
