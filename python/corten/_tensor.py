@@ -90,6 +90,8 @@ def __deepcopy__(self, memo):
 
 def _copy_of_data(tensor, memo):
     """A copy of the whole storage, shared through ``memo`` with other tensors over it."""
+    from corten import _utils
+
     if tensor.layout is not _C.strided or tensor.device.type == "meta":
         copied = tensor.detach().clone()
     else:
@@ -99,7 +101,9 @@ def _copy_of_data(tensor, memo):
         memo["corten", storage._cdata] = storage
         flagged = tensor.is_conj(), tensor.is_neg()
         copied = _C._functions.empty((0,), dtype=tensor.dtype, device=tensor.device)
-        copied.set_(shared, tensor.storage_offset(), tuple(tensor.size()), tensor.stride())
+        copied = _utils.strided_over(
+            copied, shared, tensor.storage_offset(), tuple(tensor.size()), tensor.stride()
+        )
         if flagged[0]:
             copied = copied.conj()
         if flagged[1]:

@@ -96,6 +96,17 @@ def wrap_dim(dim, count):
     return dim % count
 
 
+def strided_over(made, storage, offset, size, stride):
+    """Makes a tensor look at a storage, with strides of any sign."""
+    reverse = [dim for dim, step in enumerate(stride) if step < 0]
+    if not reverse:
+        return made.set_(storage, offset, size, stride)
+    offset += sum((size[dim] - 1) * stride[dim] for dim in reverse if size[dim] > 0)
+    with corten.no_grad():
+        made.set_(storage, offset, size, tuple(abs(step) for step in stride))
+    return corten._C._corten.flip_view(made, reverse).detach()
+
+
 def reduce_tensor(tensor):
     """The function and arguments by which a pickle rebuilds a plain tensor."""
     if tensor.layout not in (corten.strided, corten.sparse_coo):

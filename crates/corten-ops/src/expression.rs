@@ -24,9 +24,9 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 /// # }
 /// ```
 #[must_use = "`finish` gives the result"]
-pub struct Term<'a>(Result<Part<'a>>);
+pub struct Term<'a>(Result<Value<'a>>);
 
-enum Part<'a> {
+enum Value<'a> {
     Tensor(Cow<'a, Tensor>),
     Number(Scalar),
 }
@@ -38,8 +38,10 @@ impl Term<'_> {
     /// The first one of its operators and operands, and `Type` for numbers alone.
     pub fn finish(self) -> Result<Tensor> {
         match self.0? {
-            Part::Tensor(tensor) => Ok(tensor.into_owned()),
-            Part::Number(_) => bail!(Type, "expr!: an expression of numbers alone gives no tensor"),
+            Value::Tensor(tensor) => Ok(tensor.into_owned()),
+            Value::Number(_) => {
+                bail!(Type, "expr!: an expression of numbers alone gives no tensor")
+            }
         }
     }
 }
@@ -52,7 +54,7 @@ pub trait Operand<'a> {
 
 impl<'a> Operand<'a> for &'a Tensor {
     fn term(self) -> Term<'a> {
-        Term(Ok(Part::Tensor(Cow::Borrowed(self))))
+        Term(Ok(Value::Tensor(Cow::Borrowed(self))))
     }
 }
 
@@ -70,7 +72,7 @@ impl<'a> Operand<'a> for Tensor {
 
 impl<'a> Operand<'a> for Result<Tensor> {
     fn term(self) -> Term<'a> {
-        Term(self.map(|tensor| Part::Tensor(Cow::Owned(tensor))))
+        Term(self.map(|tensor| Value::Tensor(Cow::Owned(tensor))))
     }
 }
 
@@ -79,7 +81,7 @@ macro_rules! numbers {
         impl<'a> Operand<'a> for $number {
             fn term(self) -> Term<'a> {
                 let $value = self;
-                Term(Ok(Part::Number($scalar)))
+                Term(Ok(Value::Number($scalar)))
             }
         }
 
@@ -111,16 +113,16 @@ impl Operator {
         Term(self.compute(left, right))
     }
 
-    fn compute<'a>(&self, left: Term<'a>, right: Term<'a>) -> Result<Part<'a>> {
+    fn compute<'a>(&self, left: Term<'a>, right: Term<'a>) -> Result<Value<'a>> {
         let tensor = match (left.0?, right.0?) {
-            (Part::Tensor(left), Part::Tensor(right)) => (self.tensors)(&left, &right)?,
-            (Part::Tensor(left), Part::Number(right)) => (self.tensor_number)(&left, right)?,
-            (Part::Number(left), Part::Tensor(right)) => (self.number_tensor)(left, &right)?,
-            (Part::Number(left), Part::Number(right)) => {
-                return self.of_numbers(left, right).map(Part::Number);
+            (Value::Tensor(left), Value::Tensor(right)) => (self.tensors)(&left, &right)?,
+            (Value::Tensor(left), Value::Number(right)) => (self.tensor_number)(&left, right)?,
+            (Value::Number(left), Value::Tensor(right)) => (self.number_tensor)(left, &right)?,
+            (Value::Number(left), Value::Number(right)) => {
+                return self.of_numbers(left, right).map(Value::Number);
             }
         };
-        Ok(Part::Tensor(Cow::Owned(tensor)))
+        Ok(Value::Tensor(Cow::Owned(tensor)))
     }
 
     fn of_numbers(&self, left: Scalar, right: Scalar) -> Result<Scalar> {
@@ -166,7 +168,7 @@ impl<'a> Neg for Term<'a> {
 
     fn neg(self) -> Term<'a> {
         match self.0 {
-            Ok(Part::Tensor(tensor)) => op::neg(&tensor).term(),
+            Ok(Value::Tensor(tensor)) => op::neg(&tensor).term(),
             other => Term(other) * (-1_i64).term(),
         }
     }

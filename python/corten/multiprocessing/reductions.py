@@ -216,7 +216,8 @@ def reduce_tensor(tensor):
 
 def rebuild_tensor(cls, storage, dtype, geometry, requires_grad, flags, attributes):
     """A tensor, or parameter, over a storage."""
-    made = corten.empty((0,), dtype=dtype, device=storage.device).set_(storage, *geometry)
+    made = corten.empty((0,), dtype=dtype, device=storage.device)
+    made = _utils.strided_over(made, storage, *geometry)
     if flags[0]:
         made = made.conj()
     if flags[1]:

@@ -141,10 +141,10 @@ unsafe fn free(context: *mut c_void) {
 #[cold]
 unsafe fn free_exactly(block: NonNull<u8>) {
     let nbytes = system::size_of_exact(block);
-    stats::count_shared_free(nbytes);
     if MODE.load(Ordering::Relaxed) & REPORTING != 0 {
         report::report(block.as_ptr().addr(), -(nbytes as i64), 0, false);
     }
+    stats::count_shared_free(nbytes);
     // SAFETY: the caller vouches for the block.
     unsafe { system::free_exact(block) };
 }

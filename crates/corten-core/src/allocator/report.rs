@@ -102,6 +102,9 @@ pub(super) fn report(address: usize, nbytes: i64, requested: usize, out_of_memor
         return;
     }
     let (total_allocated, total_reserved) = stats::totals();
+    // A block is reported before it is free for others, and counted after.
+    let freed = if nbytes < 0 { nbytes.unsigned_abs() } else { 0 };
+    let total_allocated = total_allocated.saturating_sub(freed);
     let device = Device::CPU;
     let event = MemoryReport {
         address,

@@ -1,7 +1,7 @@
 //! `tensor[items]` and `tensor[items] = value`.
 
 use crate::text::{self, Reader};
-use corten_core::Result;
+use corten_core::{Result, bail};
 use corten_ops::index::{self, IndexItem, Slice};
 use corten_ops::{IValue, Tensor};
 
@@ -17,10 +17,32 @@ pub(crate) fn run(call: &str) -> String {
     let address = text::storage_address(&tensor);
     assert_eq!(reader.word(), "(");
     let items: Vec<IndexItem> = reader.words().map(item).collect();
+    if let Err(error) = check_steps(&tensor, &items) {
+        return text::failure(&error);
+    }
     match apply(&tensor, &items, value) {
         Ok(result) => text::write(&IValue::Tensor(result), Some(address)),
         Err(error) => text::failure(&error),
     }
+}
+
+/// Refuses negative steps, as PyTorch does, after what is wrong with the items before them.
+fn check_steps(tensor: &Tensor, items: &[IndexItem]) -> Result<()> {
+    let is_negative = |item: &IndexItem| {
+        matches!(item, IndexItem::Slice(Slice { step: Some(step), .. }) if *step < 0)
+    };
+    let Some(place) = items.iter().position(is_negative) else { return Ok(()) };
+    let forwards: Vec<IndexItem> = items
+        .iter()
+        .map(|item| if is_negative(item) { item.clone().step(1) } else { item.clone() })
+        .collect();
+    match index::get(tensor, &forwards) {
+        Err(error) if error.message().contains("too many") => return Err(error),
+        Err(error) if error.message().contains("0-dim") => return Err(error),
+        _ => {}
+    }
+    index::get(tensor, &items[..place])?;
+    bail!(Value, "step must be greater than zero")
 }
 
 fn apply(tensor: &Tensor, items: &[IndexItem], value: Option<IValue>) -> Result<Tensor> {

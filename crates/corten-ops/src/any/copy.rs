@@ -272,8 +272,10 @@ pub fn set_source_tensor_(self_: &Tensor, source: &Tensor) -> Result<Tensor> {
         return Ok(self_.clone());
     }
     check_same_dtype(self_, source)?;
+    check_same_device(self_, source.device())?;
     let (sizes, strides) = (source.sizes(), source.strides());
-    set_source_storage_offset_(self_, &source.storage()?, source.storage_offset(), &sizes, &strides)
+    self_.set_storage_and_geometry(source.storage()?, source.storage_offset(), &sizes, &strides)?;
+    Ok(self_.clone())
 }
 
 fn check_same_dtype(self_: &Tensor, source: &Tensor) -> Result<()> {
