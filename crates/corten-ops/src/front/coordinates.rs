@@ -26,11 +26,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Runtime` where the parts do not fit together.
-    pub fn sparse_coo(
-        indices: &Self,
-        values: &Self,
-        sizes: impl AsRef<[i64]>,
-    ) -> Result<Self> {
+    pub fn sparse_coo(indices: &Self, values: &Self, sizes: impl AsRef<[i64]>) -> Result<Self> {
         let sizes = sizes.as_ref();
         op::sparse_coo_tensor_indices_size(indices, values, sizes, None, None, None, None, None)
     }

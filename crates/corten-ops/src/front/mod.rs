@@ -1,8 +1,8 @@
 //! What makes programs in Rust short: literals, factories, conversions, slices.
 
 mod compressed;
-mod coordinates;
 mod conversions;
+mod coordinates;
 mod factories;
 mod literals;
 #[cfg(feature = "ndarray")]

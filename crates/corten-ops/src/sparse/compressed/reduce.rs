@@ -41,12 +41,7 @@ pub fn sum_dim(
 ///
 /// # Errors
 /// As [`sum_dim`].
-pub fn csr_sum(
-    self_: &Tensor,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: Option<DType>,
-) -> Result<Tensor> {
+pub fn csr_sum(self_: &Tensor, dim: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     over_lines("sum", self_, dim, keepdim, Some(summed_in(self_, dtype)))
 }
 
