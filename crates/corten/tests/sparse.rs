@@ -141,7 +141,7 @@ fn shapes(name: &str) -> Option<Result<Tensor>> {
     let index = || Tensor::from_vec(vec![2_i64, 0, 2], &[3]).unwrap();
     Some(match name {
         "transpose" => op::t(&u()),
-        "permute" => op::permute(&b(), &[0, 2, 1]),
+        "permute" => op::permute(&u(), &[1, 0]),
         "unsqueeze" => op::unsqueeze(&s(), 1),
         "unsqueeze_hybrid" => op::unsqueeze(&h(), 2),
         "select" => op::select_int(&s(), 0, 1),

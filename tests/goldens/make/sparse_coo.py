@@ -33,7 +33,7 @@ CASES = {
     "hspmm": lambda: torch.hspmm(S, M), "smm": lambda: torch.smm(S, M),
     "sspaddmm": lambda: torch.sspaddmm(S.mm(U.t()), S, M, beta=2, alpha=3),
     "sparse_mm": lambda: torch.sparse.mm(S, M),
-    "transpose": lambda: U.t(), "permute": lambda: B.permute(0, 2, 1), "unsqueeze": lambda: S.unsqueeze(1),
+    "transpose": lambda: U.t(), "permute": lambda: U.permute(1, 0), "unsqueeze": lambda: S.unsqueeze(1),
     "unsqueeze_hybrid": lambda: H.unsqueeze(2), "select": lambda: S.select(0, 1),
     "select_hybrid": lambda: H.select(0, 2), "select_dense": lambda: H.select(1, 1),
     "narrow": lambda: S.narrow_copy(1, 1, 2), "index_select": lambda: S.index_select(1, torch.tensor([2, 0, 2])),
