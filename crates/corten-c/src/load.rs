@@ -22,6 +22,16 @@ pub type CortenLibraryInit = unsafe extern "C" fn(api: *const CortenApi) -> Cort
 static LOADED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// What became of a library that was to be loaded.
+///
+/// ```
+/// use corten_c::{Loaded, try_load_library};
+///
+/// match try_load_library("/no/such/library.so")? {
+///     Loaded::Refused(why) => assert!(why.contains("/no/such/library.so")),
+///     Loaded::Loaded(_) => unreachable!(),
+/// }
+/// # Ok::<(), corten::Error>(())
+/// ```
 pub enum Loaded {
     /// The dynamic linker does not load it, and why.
     Refused(String),
