@@ -80,8 +80,7 @@ fn kernels_are_called() {
         "aoti_torch_library_init_fragment":
             extern "C" fn(*const c_char, *const c_char, u32, *mut Handle) -> i32
     );
-    let define =
-        function!("aoti_torch_library_def": extern "C" fn(Handle, *const c_char) -> i32);
+    let define = function!("aoti_torch_library_def": extern "C" fn(Handle, *const c_char) -> i32);
     let implement = function!(
         "torch_library_impl":
             extern "C" fn(
