@@ -22,6 +22,16 @@ pub type CortenLibraryInit = unsafe extern "C" fn(api: *const CortenApi) -> Cort
 static LOADED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// What became of a library that was to be loaded.
+///
+/// ```
+/// use corten_c::{Loaded, try_load_library};
+///
+/// match try_load_library("/no/such/library.so")? {
+///     Loaded::Refused(why) => assert!(why.contains("/no/such/library.so")),
+///     Loaded::Loaded(_) => unreachable!(),
+/// }
+/// # Ok::<(), corten::Error>(())
+/// ```
 pub enum Loaded {
     /// The dynamic linker does not load it, and why.
     Refused(String),
@@ -57,7 +67,7 @@ pub fn try_load_library(path: impl AsRef<Path>) -> Result<Loaded> {
     if handle.is_null() {
         return Ok(Loaded::Refused(explain(linker_message(path))));
     }
-    loading.finish()?;
+    check_registration(handle.addr(), loading)?;
     // SAFETY: the handle is open and the name ends with a zero byte.
     let entry = unsafe { libc::dlsym(handle, ENTRY.as_ptr()) };
     if entry.is_null() {
@@ -77,6 +87,20 @@ pub fn try_load_library(path: impl AsRef<Path>) -> Result<Loaded> {
         loaded().retain(|other| *other != handle.addr());
     }
     done.map(|()| Loaded::Loaded(true))
+}
+
+/// Raises what constructors of a library could not register, each time that it is loaded: they run once.
+fn check_registration(handle: usize, loading: Loading) -> Result<()> {
+    static FAILED: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
+    let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let done = loading.finish();
+    if let Err(error) = &done {
+        failed.push((handle, error.message().to_owned()));
+    }
+    match failed.iter().find(|(known, _)| *known == handle) {
+        Some((_, message)) => bail!(Runtime, "{message}"),
+        None => done,
+    }
 }
 
 fn loaded() -> MutexGuard<'static, Vec<usize>> {

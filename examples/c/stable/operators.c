@@ -498,7 +498,7 @@ __attribute__((constructor)) static void register_operators(void)
     torch_library_def_with_tags(library, "twice(Tensor x) -> Tensor", tags, 1);
     torch_library_set_python_module(library, "module", "");
     aoti_torch_library_init_fragment("stable_c", __FILE__, __LINE__, &library);
-    aoti_torch_library_def(library, "refuses_devices() -> bool");
+    aoti_torch_library_def(library, "stable_c::refuses_devices() -> bool");
     aoti_torch_library_def(library, "generator_device(Generator generator) -> int");
     aoti_torch_library_def(library, "nothing(Tensor x) -> Tensor");
     aoti_torch_library_init_impl("stable_c", "CompositeExplicitAutograd", __FILE__, __LINE__, &library);

@@ -164,6 +164,8 @@ unsafe fn namespace_at<'a>(namespace: *const Namespace) -> Result<&'a Namespace>
 }
 
 fn define(namespace: &Namespace, schema: &str) -> Result<()> {
+    let qualifier = format!("{}::", namespace.name);
+    let schema = schema.strip_prefix(&qualifier).unwrap_or(schema);
     let parsed = Schema::parse(schema).map_err(|error| err!(Runtime, "{error}"))?;
     let name = match parsed.overload.as_str() {
         "" => format!("{}::{}", namespace.name, parsed.name),

@@ -179,6 +179,13 @@ fn contents(name: &str) -> Vec<u8> {
 }
 
 /// Loads a library from its bytes. `number` is another one for each.
+#[cfg(not(target_os = "linux"))]
+fn load(name: &str, _bytes: &[u8], _number: usize) -> Result<*mut c_void> {
+    bail!(NotImplemented, "{name} of PyTorch can be made on Linux only")
+}
+
+/// Loads a library from its bytes. `number` is another one for each.
+#[cfg(target_os = "linux")]
 fn load(name: &str, bytes: &[u8], number: usize) -> Result<*mut c_void> {
     let label = CString::new(name).unwrap_or_default();
     // SAFETY: the name ends with a zero byte.
@@ -202,6 +209,7 @@ fn load(name: &str, bytes: &[u8], number: usize) -> Result<*mut c_void> {
 }
 
 /// What the dynamic linker said last.
+#[cfg(target_os = "linux")]
 fn last_linker_message() -> String {
     // SAFETY: called by the thread that met the error, which may read the text until its next call.
     let message = unsafe { libc::dlerror() };

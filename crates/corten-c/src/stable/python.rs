@@ -11,6 +11,23 @@ use std::sync::OnceLock;
 
 /// How objects of Python are converted, for extensions that take and return them. Objects are pointers to `PyObject`,
 /// lent where they are arguments and new references where they are results; the interpreter's lock is held.
+///
+/// ```
+/// use corten::core::err;
+/// use corten_c::{PythonObjects, set_python_objects};
+///
+/// // Of an interpreter whose objects are never tensors.
+/// static NONE: PythonObjects = PythonObjects {
+///     tensor: |_| Err(err!(Type, "no tensor")),
+///     from_tensor: |_, _| Err(err!(Type, "no object")),
+///     dtype: |_| Err(err!(Type, "no dtype")),
+///     from_dtype: |_| Err(err!(Type, "no object")),
+///     device: |_| Err(err!(Type, "no device")),
+///     from_device: |_| Err(err!(Type, "no object")),
+///     is_tensor: |_| false,
+/// };
+/// set_python_objects(&NONE);
+/// ```
 pub struct PythonObjects {
     /// The tensor of an object.
     pub tensor: unsafe fn(object: *mut c_void) -> Result<Tensor>,
