@@ -83,6 +83,15 @@ def wrap_dim(dim, count):
     return dim % count
 
 
+def check_unnamed(tensor):
+    """Refuses a tensor with names of dimensions, for which files have no place."""
+    if tensor.has_names():
+        raise RuntimeError(
+            "NYI: Named tensors don't support serialization. Please drop names via `tensor = "
+            "tensor.rename(None)` before serialization."
+        )
+
+
 def reduce_tensor(tensor):
     """The function and arguments by which a pickle rebuilds a plain tensor."""
     if tensor.layout not in (corten.strided, corten.sparse_coo):
@@ -93,6 +102,7 @@ def reduce_tensor(tensor):
     if tensor.device.type == "meta":
         arguments = (tensor.dtype, tuple(tensor.size()), tensor.stride(), tensor.requires_grad)
         return _rebuild_meta_tensor_no_storage, arguments
+    check_unnamed(tensor)
     name = short_dtype(tensor.dtype)
     untyped = tensor.untyped_storage()
     shape = (tensor.storage_offset(), tuple(tensor.size()), tuple(tensor.stride()))

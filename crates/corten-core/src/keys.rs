@@ -1,6 +1,6 @@
 //! Dispatch keys and sets of them.
 //!
-//! A set is one word: 16 backend bits (low) and 46 functionality bits (high). The runtime key of a
+//! A set is one word: 16 backend bits (low) and 47 functionality bits (high). The runtime key of a
 //! functionality that differs by backend is a pair of both.
 
 use std::fmt;
@@ -83,7 +83,7 @@ dispatch_keys! {
     AutocastMPS AutocastCUDA AutocastPrivateUse1 FuncTorchBatched BatchedNestedTensor
     FuncTorchVmapMode Batched VmapMode FuncTorchGradWrapper DeferredInit PythonTLSSnapshot
     FuncTorchDynamicLayerFrontMode TESTING_ONLY_GenericWrapper TESTING_ONLY_GenericMode
-    PreDispatch PythonDispatcher
+    PreDispatch PythonDispatcher Named
 
     CPU CUDA HIP XLA MPS IPU XPU HPU VE Lazy MTIA MAIA PrivateUse1 PrivateUse2 PrivateUse3 Meta
 
@@ -114,7 +114,7 @@ dispatch_keys! {
 }
 
 /// Functionality keys, `Undefined` included.
-const NUM_FUNCTIONALITIES: usize = DispatchKey::PythonDispatcher as usize + 1;
+const NUM_FUNCTIONALITIES: usize = DispatchKey::Named as usize + 1;
 /// Backend bits.
 pub const NUM_BACKENDS: usize = 16;
 /// Functionalities that have one runtime key per backend, in the order of their blocks.
@@ -128,7 +128,7 @@ const PER_BACKEND: [DispatchKey; 6] = [
 ];
 /// Slots of an operator's kernel table: one per runtime key.
 pub const NUM_RUNTIME_KEYS: usize = NUM_FUNCTIONALITIES + PER_BACKEND.len() * (NUM_BACKENDS - 1);
-const _: () = assert!(NUM_RUNTIME_KEYS == 137);
+const _: () = assert!(NUM_RUNTIME_KEYS == 138);
 
 const BACKEND_MASK: u64 = (1 << NUM_BACKENDS) - 1;
 
@@ -448,6 +448,9 @@ pub const AUTOCAST_KEYS: KeySet = KeySet::of(&[
     DispatchKey::AutocastCUDA,
     DispatchKey::AutocastPrivateUse1,
 ]);
+
+/// The key of tensors whose dimensions have names. See Note [Place of the key `Named`].
+pub const NAMED: KeySet = KeySet::of(&[DispatchKey::Named]);
 
 /// The keys that the Python side adds to a tensor; shallow copies do not carry them over.
 pub const PYTHON_KEYS: KeySet = KeySet::of(&[DispatchKey::Python, DispatchKey::PythonTLSSnapshot]);

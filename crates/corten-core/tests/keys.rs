@@ -26,8 +26,8 @@ fn numbers_are_priorities() {
     use DispatchKey::*;
     assert_eq!((Dense as u8, Python as u8, ADInplaceOrView as u8), (1, 13, 19));
     assert_eq!(
-        (AutogradFunctionality as u8, AutocastCPU as u8, PythonDispatcher as u8),
-        (21, 24, 46)
+        (AutogradFunctionality as u8, AutocastCPU as u8, PythonDispatcher as u8, Named as u8),
+        (21, 24, 46, 47)
     );
     assert!(AutogradMeta.functionality() == AutogradFunctionality);
     assert_eq!(SparseCUDA.backend(), Some(Backend::Cuda));

@@ -105,7 +105,7 @@ type Table = [AtomicPtr<Entry>; NUM_RUNTIME_KEYS];
 
 /// An operator with its kernels.
 ///
-/// Note [Lazy dispatch tables]: a full table has 137 places, most never read. Computing all of
+/// Note [Lazy dispatch tables]: a full table has 138 places, most never read. Computing all of
 /// them for every operator at start-up would touch more than a megabyte, so a place stays null
 /// until a call needs it and is then computed from the registrations by the rules of
 /// `resolve`. The table itself is made when the first place is: a program that uses a few hundred
