@@ -108,6 +108,8 @@ def _copy_of_data(tensor, memo):
             copied = copied.conj()
         if flagged[1]:
             copied = copied._neg_view()
+        if tensor.has_names():
+            copied.rename_(*tensor.names)
     return copied if type(tensor) is Tensor else copied.as_subclass(type(tensor))
 
 

@@ -107,6 +107,15 @@ def strided_over(made, storage, offset, size, stride):
     return corten._C._corten.flip_view(made, reverse).detach()
 
 
+def check_unnamed(tensor):
+    """Refuses a tensor with names of dimensions, for which files have no place."""
+    if tensor.has_names():
+        raise RuntimeError(
+            "NYI: Named tensors don't support serialization. Please drop names via `tensor = "
+            "tensor.rename(None)` before serialization."
+        )
+
+
 def reduce_tensor(tensor):
     """The function and arguments by which a pickle rebuilds a plain tensor."""
     if tensor.layout not in (corten.strided, corten.sparse_coo):
@@ -117,6 +126,7 @@ def reduce_tensor(tensor):
     if tensor.device.type == "meta":
         arguments = (tensor.dtype, tuple(tensor.size()), tensor.stride(), tensor.requires_grad)
         return _rebuild_meta_tensor_no_storage, arguments
+    check_unnamed(tensor)
     name = short_dtype(tensor.dtype)
     requires_grad = tensor.requires_grad
     if min(tensor.stride(), default=0) < 0:

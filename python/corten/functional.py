@@ -26,6 +26,28 @@ def broadcast_tensors(*tensors):
     return _ops.broadcast_tensors(_listed(tensors))
 
 
+def align_tensors(*tensors):
+    """Views of the tensors with the names of the one that has most dimensions; dimensions that a tensor lacks have
+    size 1.
+
+    Raises:
+        RuntimeError: The names of a tensor are not among those names, in their order.
+    """
+    if overridden(*tensors):
+        return hand_over(align_tensors, tensors, *tensors)
+    tensors = _listed(tensors)
+    longest = max(tensors, key=lambda tensor: tensor.dim()).names
+    for tensor in tensors:
+        rest = iter(longest)
+        if not all(name in rest for name in tensor.names):
+            shorter, longer = list(tensor.names), list(longest)
+            raise RuntimeError(
+                f"Could not align Tensor{shorter} and Tensor{longer} because {shorter} is not a subsequence "
+                f"of {longer}. "
+            )
+    return tuple(tensor.align_to(*longest) for tensor in tensors)
+
+
 def broadcast_shapes(*shapes):
     """The shape that tensors of these shapes broadcast to."""
     result = []
@@ -404,6 +426,6 @@ _NEEDS = {
 __all__ = [
     "broadcast_shapes", "nonzero", "norm", "chain_matmul", "unravel_index", "is_complex",
     "is_floating_point", "is_conj", "is_neg", "is_inference", "is_signed", "is_same_size",
-    "get_device",
+    "get_device", "align_tensors",
 ]
 __all__ += [name for name, needed in _NEEDS.items() if hasattr(_ops, needed)]

@@ -11,6 +11,7 @@ mod header;
 mod keys;
 mod layers;
 mod modules;
+mod names;
 mod ops;
 mod show;
 mod size;
@@ -32,6 +33,7 @@ cargo xtask header             writes the C headers of crates/corten-c
 cargo xtask header <folder>    writes them there, with a function per operator
 cargo xtask keys               writes ops/README.md, the table of the registry's keys
 cargo xtask modules            writes docs/modules.md, modules, optimizers and files of PyTorch, Python and Rust
+cargo xtask names              writes docs/names.md, the rules for names of dimensions
 cargo xtask goldens <python>   makes tests/goldens again with a Python that has PyTorch
 ";
 
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         ["header", folder] => header::export(Path::new(folder)),
         ["keys"] => keys::run(),
         ["modules"] => modules::run(),
+        ["names"] => names::run(),
         ["goldens", python] => goldens::run(python),
         [] => {
             print!("{USAGE}");

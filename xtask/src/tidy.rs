@@ -1,6 +1,6 @@
 //! `tidy`: the rules of style that a program can check.
 
-use crate::{Outcome, allocation, examples, facts, keys, layers, modules, root, words};
+use crate::{Outcome, allocation, examples, facts, keys, layers, modules, names, root, words};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -39,6 +39,7 @@ pub(crate) fn run() -> Outcome {
     complaints.extend(notes.complaints());
     complaints.extend(keys::complaint());
     complaints.extend(modules::complaint());
+    complaints.extend(names::complaint());
     complaints.extend(imports.complaints());
     complaints.extend(lists.complaint());
     for (part, (count, lines)) in &totals {

@@ -83,7 +83,7 @@ dispatch_keys! {
     AutocastMPS AutocastCUDA AutocastPrivateUse1 FuncTorchBatched BatchedNestedTensor
     FuncTorchVmapMode Batched VmapMode FuncTorchGradWrapper DeferredInit PythonTLSSnapshot
     FuncTorchDynamicLayerFrontMode TESTING_ONLY_GenericWrapper TESTING_ONLY_GenericMode
-    PreDispatch PythonDispatcher NegativeStrides
+    PreDispatch PythonDispatcher NegativeStrides Named
 
     CPU CUDA HIP XLA MPS IPU XPU HPU VE Lazy MTIA MAIA PrivateUse1 PrivateUse2 PrivateUse3 Meta
 
@@ -114,7 +114,7 @@ dispatch_keys! {
 }
 
 /// Functionality keys, `Undefined` included.
-const NUM_FUNCTIONALITIES: usize = DispatchKey::NegativeStrides as usize + 1;
+const NUM_FUNCTIONALITIES: usize = DispatchKey::Named as usize + 1;
 /// Backend bits.
 pub const NUM_BACKENDS: usize = 16;
 /// Functionalities that have one runtime key per backend, in the order of their blocks.
@@ -128,7 +128,7 @@ const PER_BACKEND: [DispatchKey; 6] = [
 ];
 /// Slots of an operator's kernel table: one per runtime key.
 pub const NUM_RUNTIME_KEYS: usize = NUM_FUNCTIONALITIES + PER_BACKEND.len() * (NUM_BACKENDS - 1);
-const _: () = assert!(NUM_RUNTIME_KEYS == 138);
+const _: () = assert!(NUM_RUNTIME_KEYS == 139);
 
 const BACKEND_MASK: u64 = (1 << NUM_BACKENDS) - 1;
 
@@ -243,7 +243,7 @@ impl KeySet {
     /// No key.
     pub const EMPTY: Self = Self(0);
     /// Every backend and functionality.
-    pub const FULL: Self = Self((1 << (NUM_BACKENDS + NUM_FUNCTIONALITIES - 1)) - 1);
+    pub const FULL: Self = Self(u64::MAX >> (64 - (NUM_BACKENDS + NUM_FUNCTIONALITIES - 1)));
 
     /// The set of these keys.
     pub const fn of(keys: &[DispatchKey]) -> Self {
@@ -277,7 +277,9 @@ impl KeySet {
     /// The keys of all functionalities above `key`, with every backend.
     pub const fn after(key: DispatchKey) -> Self {
         let bit = NUM_BACKENDS as u32 + key.functionality() as u32;
-        Self((Self::FULL.0 & !((1 << bit) - 1)) | BACKEND_MASK)
+        // The highest key has the highest bit of the word: nothing is above it.
+        let above = if bit < u64::BITS { Self::FULL.0 & !((1 << bit) - 1) } else { 0 };
+        Self(above | BACKEND_MASK)
     }
 
     /// The keys of all functionalities below `key`, with every backend: what `key` redispatches to.
@@ -458,6 +460,9 @@ pub const AUTOCAST_KEYS: KeySet = KeySet::of(&[
     DispatchKey::AutocastCUDA,
     DispatchKey::AutocastPrivateUse1,
 ]);
+
+/// The key of tensors whose dimensions have names. See Note [Place of the key `Named`].
+pub const NAMED: KeySet = KeySet::of(&[DispatchKey::Named]);
 
 /// The keys that the Python side adds to a tensor; shallow copies do not carry them over.
 pub const PYTHON_KEYS: KeySet = KeySet::of(&[DispatchKey::Python, DispatchKey::PythonTLSSnapshot]);

@@ -58,7 +58,8 @@ pub use generator::{
 };
 pub use geometry::Dims;
 pub use keys::{
-    ADINPLACEORVIEW, AUTOCAST_KEYS, AUTOGRAD_KEYS, Backend, DispatchKey, KeySet, NUM_RUNTIME_KEYS,
+    ADINPLACEORVIEW, AUTOCAST_KEYS, AUTOGRAD_KEYS, Backend, DispatchKey, KeySet, NAMED,
+    NUM_RUNTIME_KEYS,
 };
 pub use layout::{Layout, MemoryFormat};
 pub use options::TensorOptions;
@@ -69,9 +70,10 @@ pub use refcount::{
 pub use scalar::Scalar;
 pub use storage::{LentMemory, Materialise, Storage, StorageImpl, WeakStorage};
 pub use tensor::{
-    AutogradMeta, AutogradMetaFactory, BackendMeta, CompressedParts, CooParts, ExtraMeta, FullView,
-    Geometry, Lazy, ShapePolicy, SparseParts, SymbolicShape, TensorBase, TensorImpl,
-    VersionCounter, ViewMetaFactory, WeakTensor, set_autograd_meta_factories, set_keep_on_shrink,
+    AutogradMeta, AutogradMetaFactory, BackendMeta, CompressedParts, CooParts, DimName, ExtraMeta,
+    FullView, Geometry, Lazy, ShapePolicy, ShownNames, SparseParts, SymbolicShape, TensorBase,
+    TensorImpl, VersionCounter, ViewMetaFactory, WeakTensor, check_name, check_unique_names,
+    names_in_use, set_autograd_meta_factories, set_keep_on_shrink,
 };
 pub use tls::{
     BelowADInplaceOrViewGuard, BelowAutogradGuard, ExcludeGuard, GradModeGuard, IncludeGuard,

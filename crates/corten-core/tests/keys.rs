@@ -29,6 +29,9 @@ fn numbers_are_priorities() {
         (AutogradFunctionality as u8, AutocastCPU as u8, PythonDispatcher as u8),
         (21, 24, 46)
     );
+    assert_eq!((NegativeStrides as u8, Named as u8), (47, 48));
+    assert_eq!(KeySet::after(Named).highest_functionality(), Undefined);
+    assert_eq!(KeySet::after(NegativeStrides).highest_functionality(), Named);
     assert!(AutogradMeta.functionality() == AutogradFunctionality);
     assert_eq!(SparseCUDA.backend(), Some(Backend::Cuda));
     assert_eq!(Backend::of(DeviceType::PrivateUse1), Some(Backend::PrivateUse1));

@@ -476,6 +476,39 @@ fn shallow_copies_carry_rare_properties() {
 }
 
 #[test]
+fn names_follow_copies_and_not_views() {
+    let name = |text: &str| Some(Arc::from(text));
+    let t = empty(&[2, 3]);
+    assert!(!t.has_names() && t.names().is_none() && t.dim_names() == [None, None]);
+    t.set_names(Some(&[name("n"), None])).unwrap();
+    assert!(t.has_names() && names_in_use() && t.key_set().has(DispatchKey::Named));
+    assert_eq!(t.key_set().highest_key(), DispatchKey::Named);
+    for copy in [t.alias().unwrap(), t.shallow_copy_and_detach(VersionCounter::Own, true).unwrap()]
+    {
+        assert_eq!(copy.dim_names(), [name("n"), None]);
+    }
+    let view = t.as_view_of(&[3, 2], &[1, 3], 0).unwrap();
+    assert!(!view.has_names() && view.names().is_none());
+    view.shallow_copy_from(&t).unwrap();
+    assert_eq!(view.dim_names(), [name("n"), None]);
+    view.shallow_copy_from(&empty(&[4])).unwrap();
+    assert!(!view.has_names() && view.dim_names() == [None]);
+    t.set_names(Some(&[None, None])).unwrap();
+    assert!(!t.has_names());
+    assert_eq!(
+        message(t.set_names(Some(&[name("n")]))),
+        "Number of names (1) and number of dimensions in tensor (2) do not match. Attempted to create \
+         a tensor with names ['n']"
+    );
+    assert_eq!(
+        message(t.set_names(Some(&[name("n"), name("n")]))),
+        "Cannot construct a tensor with duplicate names. Got names: ['n', 'n']."
+    );
+    assert!(message(t.set_names(Some(&[name("1"), None]))).starts_with("Invalid name"));
+    assert!(TensorBase::undefined().set_names(None).is_ok());
+}
+
+#[test]
 fn shape_policies_answer_for_tensors_without_data() {
     struct Wrapper;
     impl ShapePolicy for Wrapper {

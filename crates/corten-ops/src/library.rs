@@ -57,6 +57,7 @@ impl Library {
             implementation: "library",
             gradient: Gradient::Unknown,
             batch: None,
+            names: None,
             cost: Cost::Stream,
             autocast: None,
             autocast_cuda: None,

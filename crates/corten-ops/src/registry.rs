@@ -89,6 +89,9 @@ pub struct OpDef {
     pub gradient: Gradient,
     /// How a call on batches becomes one on their values; without it, item by item.
     pub batch: Option<BatchRule>,
+    /// How the names of the results follow from those of the arguments; without it, named tensors are
+    /// refused.
+    pub names: Option<&'static crate::names::Rule>,
     /// How the work of a call grows with its arguments.
     pub cost: Cost,
     /// What automatic casts do to its floating-point arguments.

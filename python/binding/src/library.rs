@@ -92,7 +92,7 @@ fn key(name: &str) -> Py<Target> {
 /// Devices are taken as they are named, whether there is one or not: programs register kernels for
 /// all of them. Other keys without a tensor or a mode that has them are refused.
 fn reachable(op: &str, name: &str) -> Py<Target> {
-    const OTHERS: [&str; 14] = [
+    const OTHERS: [&str; 15] = [
         "Undefined",
         "BackendSelect",
         "Python",
@@ -105,6 +105,7 @@ fn reachable(op: &str, name: &str) -> Py<Target> {
         "FuncTorchVmapMode",
         "FuncTorchDynamicLayerFrontMode",
         "MkldnnCPU",
+        "Named",
         "CompositeImplicitAutograd",
         "CompositeExplicitAutograd",
     ];

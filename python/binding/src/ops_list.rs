@@ -124,5 +124,7 @@ fn describe(op: &'static dyn AnyOp) -> Py<Obj> {
         Some(Autocast::Widest) => Obj::str_from("widest"),
     };
     set(name!("autocast"), autocast)?;
+    let names = def.names.map_or_else(|| Ok(Obj::none()), |rule| Obj::str_from(rule.name));
+    set(name!("names"), names)?;
     Ok(dict)
 }

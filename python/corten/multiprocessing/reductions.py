@@ -205,6 +205,7 @@ def reduce_tensor(tensor):
         warnings.warn("Tensors' hooks are not sent to other processes", stacklevel=2)
     if tensor.layout is not corten.strided or tensor.device.type == "meta":
         return _utils.reduce_tensor(tensor)
+    _utils.check_unnamed(tensor)
     geometry = (tensor.storage_offset(), tuple(tensor.size()), tuple(tensor.stride()))
     flags = (tensor.is_conj(), tensor.is_neg())
     arguments = (

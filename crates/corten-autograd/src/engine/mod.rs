@@ -8,7 +8,7 @@ mod validate;
 
 use crate::backward::Backward;
 use crate::node::{Edge, Grads, InputMetadata, Node, NodeBody, NodeRef, undefined_grads};
-use corten_core::{Result, bug};
+use corten_core::{ExcludeGuard, NAMED, Result, bug, names_in_use};
 use corten_ops::Tensor;
 use std::any::Any;
 use std::borrow::Cow;
@@ -86,7 +86,22 @@ struct Current {
 ///
 /// # Errors
 /// Those of the gradient functions and hooks, and for gradients of the wrong kind.
-pub fn execute(mut request: Request<'_>) -> Result<Vec<Tensor>> {
+pub fn execute(request: Request<'_>) -> Result<Vec<Tensor>> {
+    if names_in_use() { execute_unnamed(request) } else { execute_request(request) }
+}
+
+/// Gradients have no names, and what nodes saved is computed with as if it had none.
+#[cold]
+fn execute_unnamed(mut request: Request<'_>) -> Result<Vec<Tensor>> {
+    let _unnamed = ExcludeGuard::new(NAMED);
+    for grad in request.grads.iter_mut().filter(|grad| grad.has_names()) {
+        *grad = corten_ops::op::alias(grad)?;
+    }
+    execute_request(request)
+}
+
+#[inline(always)]
+fn execute_request(mut request: Request<'_>) -> Result<Vec<Tensor>> {
     validate_outputs(&request.roots, &mut request.grads, "")?;
     let run = if continues_elsewhere() { execute_elsewhere } else { execute_at };
     run(request, DEPTH.get())

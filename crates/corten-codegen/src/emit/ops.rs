@@ -270,13 +270,19 @@ fn declaration(
         Some(rule) => format!("Some(crate::batched::rules::{rule})"),
         None => "None".to_owned(),
     };
+    let names = match op.names_rule() {
+        Some(rule) => format!(
+            "Some(&crate::names::Rule {{ name: {rule:?}, infer: crate::names::rules::{rule} }})"
+        ),
+        None => "None".to_owned(),
+    };
     let homes: Vec<String> = op.python.iter().map(|home| format!("{home:?}")).collect();
     format!(
         "pub static {static_name}: TypedOp<sig::{name}> = TypedOp::{constructor}(&OpDef {{
             name: {base:?}, overload: {overload:?}, namespace: {namespace:?}, schema: {text:?},
             kind: OpKind::{kind}, function: {function}, method: {method}, python: &[{homes}],
             doc: {doc:?}, source: {source:?}, implementation: {implementation:?},
-            gradient: Gradient::{gradient}, batch: {batch}, cost: Cost::{cost:?}, autocast: {autocast}, tags: &{tags:?},
+            gradient: Gradient::{gradient}, batch: {batch}, names: {names}, cost: Cost::{cost:?}, autocast: {autocast}, tags: &{tags:?},
             is_view_inplace: {is_view_inplace}, numbers: {numbers}, deprecated: &{deprecated:?}, formulas: &{formulas:?},
             autocast_cuda: {autocast_cuda},
         }}, sig::boxed_{name}{kernel});",

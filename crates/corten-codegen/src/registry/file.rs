@@ -82,6 +82,8 @@ pub(super) struct OpBlock {
     pub(super) out_history: bool,
     /// The function of `corten_ops::batched::rules` that runs the operator under `vmap`; without one it runs item by item, or as other pointwise operators.
     pub(super) batch: Option<String>,
+    /// The rule for names of dimensions: a function of `corten_ops::names::rules`, or `parts` where the operators that a composite calls have rules. Without one, pointwise operators unify the names of their arguments, and others refuse named tensors.
+    pub(super) names: Option<String>,
     /// `stream` where the work grows with the number of elements, `product` where it grows faster.
     pub(super) cost: Option<Cost>,
     /// What automatic casts do to floating-point arguments: `lower`, `float32` or `widest`.

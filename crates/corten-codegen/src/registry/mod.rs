@@ -143,6 +143,9 @@ pub struct Op {
     /// How it runs on batches: a function of `corten_ops::batched::rules`. Without one, item by
     /// item, or as other pointwise operators.
     pub batch: Option<String>,
+    /// How the names of its results follow: a function of `corten_ops::names::rules`. Without one,
+    /// pointwise operators unify names, and others refuse them.
+    pub names: Option<String>,
     /// How its work grows with its arguments.
     pub cost: Cost,
     /// What automatic casts do to the arguments of the declared form.
@@ -311,6 +314,16 @@ impl Op {
             _ => None,
         };
         self.batch.as_deref().or(derived)
+    }
+
+    /// How the names of its results follow, where it takes named tensors.
+    pub fn names_rule(&self) -> Option<&str> {
+        let derived = match &self.body {
+            Body::Pointwise { .. } | Body::WrapScalar => Some("unify"),
+            Body::Iterator { meta: MetaRule::Pointwise { .. }, .. } => Some("unify"),
+            _ => None,
+        };
+        self.names.as_deref().or(derived)
     }
 
     /// The kind of implementation with its function, for tables.

@@ -10,7 +10,7 @@ use super::extra::ExtraCell;
 use super::{AutogradMeta, ExtraMeta, Geometry, ShapePolicy};
 use crate::access::with_published;
 use crate::geometry::{check_in_bounds, wrap_dim_strict};
-use crate::keys::{ADINPLACEORVIEW, AUTOGRAD_KEYS};
+use crate::keys::{ADINPLACEORVIEW, AUTOGRAD_KEYS, NAMED};
 use crate::{DType, Device, Dims, DispatchKey, KeySet, Layout, MemoryFormat, Result, Storage};
 use crate::{StorageImpl, TensorOptions, ensure, err};
 
@@ -428,15 +428,11 @@ impl TensorImpl {
             let throws = parts.data_ptr_error.is_some() || parts.storage_error.is_some();
             self.set_flag(Info::STORAGE_THROWS, throws);
             self.set_flag(Info::SYMBOLIC, parts.symbolic_shape.is_some());
+            self.set_keys(NAMED, parts.names.is_some());
             old
         };
         // Dropped without the lock: a part may run foreign code.
         drop(old);
-    }
-
-    /// The names of the dimensions, `None` if none is named.
-    pub fn names(&self) -> Option<Box<[Option<Arc<str>>]>> {
-        self.extra_cell_opt()?.parts().names.clone()
     }
 
     /// Whether there is a storage.

@@ -110,6 +110,7 @@ impl TensorBase {
     pub fn shallow_copy_from(&self, source: &Self) -> Result<()> {
         ensure!(self.defined(), Runtime, "cannot copy into an undefined tensor");
         let geometry = source.geometry();
+        self.drop_names();
         self.swap_storage(source.storage_opt());
         self.set_dtype(source.dtype());
         self.set_device(source.device());

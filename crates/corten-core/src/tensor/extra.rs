@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::SparseParts;
+use super::{DimName, SparseParts};
 use crate::{Device, Dims, Layout};
 
 /// Metadata of a backend, carried along by shallow copies.
@@ -107,7 +107,7 @@ pub struct ExtraMeta {
     /// Symbolic sizes and strides.
     pub symbolic_shape: Option<Box<SymbolicShape>>,
     /// Names of the dimensions; `None` for a dimension without one.
-    pub names: Option<Box<[Option<Arc<str>>]>>,
+    pub names: Option<Box<[DimName]>>,
     /// Metadata of the backend.
     pub backend: Option<Arc<dyn BackendMeta>>,
     /// What `data_ptr` says instead of returning a pointer.

@@ -8,6 +8,7 @@ use super::AutogradMeta;
 use super::base::{Info, Parts, TensorImpl, UNDEFINED, extend_keys, keys_of_strides};
 use super::version::VersionSlot;
 use crate::geometry::{ContiguityFlags, checked_numel, fill_in_strides};
+use crate::keys::NAMED;
 use crate::{DType, IntrusivePtr, KeySet, PyObject, RefCounted, Result, Storage, WeakPtr, ensure};
 
 /// A cheap handle to a tensor, without operators. Clones refer to the same tensor.
@@ -148,7 +149,8 @@ impl TensorBase {
             storage: Some(self.storage()?),
             dtype,
             device: self.device(),
-            keys,
+            // A view has other dimensions; who made it knows their names.
+            keys: keys - NAMED,
             version: VersionSlot::shared_with(&self.0),
             flags: 0,
         };

@@ -41,6 +41,9 @@ pub(super) fn of(key: DispatchKey, def: &OpDef) -> Option<Fallback> {
     if key == DispatchKey::FuncTorchVmapMode && !crate::batched::is_random(def) {
         return Some(Fallback::Fallthrough);
     }
+    if key == DispatchKey::Named && def.names.is_some_and(|rule| rule.is_of_parts()) {
+        return Some(Fallback::Fallthrough);
+    }
     let all = FALLBACKS.read().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, found)) = all.iter().find(|(other, _)| *other == key) {
         return Some(found.clone());
@@ -69,6 +72,7 @@ pub fn install_default_fallbacks() {
         set_fallback(DispatchKey::Negative, Arc::new(|call, stack| materialise(&NEG, call, stack)));
         super::negative_strides::register();
         crate::batched::register();
+        crate::names::register();
         crate::opaque::register();
         crate::sparse::compressed::register();
         crate::profiler::register();

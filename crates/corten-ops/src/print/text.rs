@@ -3,7 +3,7 @@
 use super::format::Notation;
 use super::{Options, options, sparse};
 use crate::batched::{self, Batched};
-use crate::{Tensor, op, opaque};
+use crate::{Tensor, op, opaque, without_names};
 use corten_core::{
     Complex, DType, Device, DeviceType, Layout, Result, check_memory, default_dtype,
 };
@@ -36,11 +36,14 @@ pub fn repr_with_prefix(tensor: &Tensor, prefix: &str) -> Result<String> {
     if tensor.device().device_type != DeviceType::Cpu {
         suffixes.push(format!("device='{}'", tensor.device()));
     }
-    let elements = elements(tensor, indent, &options, &mut suffixes)?;
+    let elements = without_names(|| elements(tensor, indent, &options, &mut suffixes))?;
     if tensor.layout() != Layout::Strided {
         suffixes.push(format!("layout=torch.{}", tensor.layout().name()));
     }
     suffixes.extend(gradient_suffix(tensor));
+    if tensor.has_names() {
+        suffixes.push(format!("names={}", crate::names::tuple_of(&tensor.dim_names())));
+    }
     Ok(with_suffixes(format!("{prefix}{elements}"), &suffixes, indent, &options))
 }
 

@@ -4,7 +4,7 @@ use super::buffer::frombuffer;
 use super::sequence::tensor_from;
 use crate::args::{Bound, parser};
 use crate::dlpack;
-use crate::functions::op1;
+use crate::functions::{op1, with_names_of_call};
 use crate::numpy;
 use crate::overrides::through_modes;
 use crate::py::errors::{Raised, runtime_error, value_error, warn};
@@ -57,7 +57,10 @@ fn new_tensor(module: &Obj, args: Args<'_>) -> Py<Obj> {
     let parser = parser!(
         "tensor(any data, *, ScalarType dtype=None, Device? device=None, bool pin_memory=False, bool requires_grad=False)"
     );
-    let bound = parser.parse(None, args)?;
+    let bound = match parser.parse(None, args) {
+        Ok(bound) => bound,
+        Err(raised) => return new_named_tensor(module, args, raised),
+    };
     let data = bound.object(0)?;
     if tensor::is_tensor(data) {
         warn(
@@ -72,6 +75,19 @@ fn new_tensor(module: &Obj, args: Args<'_>) -> Py<Obj> {
         made = pinned(&made, device)?;
     }
     place(made, device, bound.bool(4)?)
+}
+
+/// `tensor(…, names=…)`, which the parser does not know.
+#[cold]
+fn new_named_tensor(module: &Obj, args: Args<'_>, raised: Raised) -> Py<Obj> {
+    let exception = raised.take();
+    match with_names_of_call(args, |rest| new_tensor(module, rest)) {
+        Some(done) => done,
+        None => Err(match exception {
+            Some(exception) => Raised::raise(&exception),
+            None => runtime_error("tensor(): bad arguments"),
+        }),
+    }
 }
 
 /// A copy in pinned memory.

@@ -50,6 +50,9 @@ fn call_stand_ins(
     // Looking at the arguments may raise and clear exceptions of its own.
     let exception = raised.take();
     let found = crate::args::stand_ins(args);
+    if let Some(done) = super::named::call(group, this, args) {
+        return done;
+    }
     if found.is_empty() || !overrides::enabled() {
         return Err(match exception {
             Some(exception) => Raised::raise(&exception),

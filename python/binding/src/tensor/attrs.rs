@@ -18,6 +18,7 @@ pub(crate) fn rows() -> Vec<ffi::PyGetSetDef> {
     rows.extend(autograd_rows());
     rows.extend(view_rows());
     rows.extend(kind_rows());
+    rows.extend(super::names::attributes());
     rows
 }
 

@@ -5,7 +5,7 @@ use super::object::{is_tensor, this};
 use super::overridable;
 use crate::args::parser;
 use crate::overrides::{method_or, of_module};
-use crate::py::errors::{runtime_error, type_error};
+use crate::py::errors::{Raised, runtime_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::{autograd, dlpack, numpy, types};
 use corten_core::{DeviceType, MemoryFormat};
@@ -17,6 +17,7 @@ pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
     rows.extend(memory_rows());
     rows.extend(exchange_rows());
     rows.extend(autograd_rows());
+    rows.extend(super::names::rows());
     rows
 }
 
@@ -158,7 +159,10 @@ fn size(object: &Obj, args: Args<'_>) -> Py<Obj> {
     if args.positional.is_empty() && args.keywords.is_empty() {
         return types::size::size(&tensor.sizes());
     }
-    let bound = parser!("size(int? dim=None)").parse(None, args)?;
+    let bound = match parser!("size(int? dim=None)").parse(None, args) {
+        Ok(bound) => bound,
+        Err(raised) => return Obj::int(tensor.size(dim_by_name(tensor, args, raised)?)?),
+    };
     match bound.int_opt(0)? {
         Some(dim) => Obj::int(tensor.size(dim)?),
         None => types::size::size(&tensor.sizes()),
@@ -167,10 +171,26 @@ fn size(object: &Obj, args: Args<'_>) -> Py<Obj> {
 
 fn stride(object: &Obj, args: Args<'_>) -> Py<Obj> {
     let tensor = this(object);
-    let bound = parser!("stride(int? dim=None)").parse(None, args)?;
+    let bound = match parser!("stride(int? dim=None)").parse(None, args) {
+        Ok(bound) => bound,
+        Err(raised) => return Obj::int(tensor.stride(dim_by_name(tensor, args, raised)?)?),
+    };
     match bound.int_opt(0)? {
         Some(dim) => Obj::int(tensor.stride(dim)?),
         None => Obj::int_tuple(&tensor.strides()),
+    }
+}
+
+/// The position of a dimension that is given by name, or the error of the parser.
+#[cold]
+fn dim_by_name(tensor: &Tensor, args: Args<'_>, raised: Raised) -> Py<i64> {
+    let exception = raised.take();
+    match args.positional.iter().chain(args.keywords).next() {
+        Some(name) if tensor.has_names() && name.is_str() => Ok(tensor.dim_of(name.as_str()?)?),
+        _ => Err(match exception {
+            Some(exception) => Raised::raise(&exception),
+            None => type_error("bad arguments"),
+        }),
     }
 }
 

@@ -9,6 +9,7 @@ mod item;
 mod legacy;
 mod memory;
 mod methods;
+mod names;
 mod number;
 mod object;
 mod subclass;
@@ -52,6 +53,7 @@ pub(crate) use memory::{
     PROTECTED, dense_copy, empty, forbid_resizing, from_bytes, lend, over_foreign, over_foreign_on,
     requires_grad, set_requires_grad, to_bytes,
 };
+pub(crate) use names::{dim_name, dim_names};
 pub(crate) use object::{
     TENSOR, expect, get, is_dense_cpu, is_disabled_function, is_tensor, overrides, this, wrap,
     wrap_as, wrap_owned,

@@ -8,6 +8,16 @@ use crate::schema::Schema;
 /// From how many optional arguments on an operator has a builder.
 const LEAST_OPTIONAL: usize = 3;
 
+/// The setter of a factory's names of dimensions.
+const NAMES: &str = "\
+/// Names the dimensions.
+#[inline]
+pub fn names(mut self, names: &'a [&'a str]) -> Self {
+    self.names = Some(names);
+    self
+}
+";
+
 /// The builder of an overload: a struct of all arguments, a function that takes the required ones, a method for
 /// each of the others, and `call`. None for operators that programs do not call or that have few optional
 /// arguments.
@@ -16,11 +26,7 @@ pub(super) fn builder(
     schema: &Schema,
     signature: &Signature,
 ) -> Result<Option<String>, String> {
-    let optional = |i: &usize| schema.arguments[*i].default.is_some();
-    let all = 0..signature.parameters.len();
-    let is_called = op.variants.function || op.variants.method;
-    let is_public = is_called && !schema.name.starts_with('_') && !schema.is_inplace_name();
-    if !is_public || all.clone().filter(optional).count() < LEAST_OPTIONAL {
+    if !has_builder(op, schema, signature) {
         return Ok(None);
     }
     let (name, function) = (camel(&function_name(schema)), function_name(schema));
@@ -47,8 +53,11 @@ pub(super) fn builder(
             }
         }
     }
-    let passed: Vec<String> =
-        signature.parameters.iter().map(|parameter| format!("self.{}", parameter.name)).collect();
+    if takes_names(op) {
+        fields.push_str("names: Option<&'a [&'a str]>,");
+        started.push("names: None".to_owned());
+        setters.push_str(NAMES);
+    }
     Ok(Some(format!(
         "#[doc = {doc:?}]
         #[derive(Clone, Copy)]
@@ -67,15 +76,38 @@ pub(super) fn builder(
             /// # Errors
             /// Those of its kernel.
             #[inline]
-            pub fn call(self) -> Result<{output}> {{ op::{function}({passed}) }}
+            pub fn call(self) -> Result<{output}> {{ {call} }}
         }}",
         doc = format!(" The arguments of [`{function}`](op::{function})."),
         start = format!(" {} The optional arguments have their defaults.", op.doc),
         given = given.join(", "),
         started = started.join(", "),
         output = signature.output.rust(),
-        passed = passed.join(", "),
+        call = call(op, &function, signature),
     )))
+}
+
+fn has_builder(op: &Op, schema: &Schema, signature: &Signature) -> bool {
+    let optional = |i: &usize| schema.arguments[*i].default.is_some();
+    let is_called = op.variants.function || op.variants.method;
+    let is_public = is_called && !schema.name.starts_with('_') && !schema.is_inplace_name();
+    is_public && (0..signature.parameters.len()).filter(optional).count() >= LEAST_OPTIONAL
+}
+
+/// Whether a call gives names of dimensions.
+fn takes_names(op: &Op) -> bool {
+    op.names.as_deref() == Some("given")
+}
+
+/// The call of the operator, whose result gets the names that are given.
+fn call(op: &Op, function: &str, signature: &Signature) -> String {
+    let passed: Vec<String> =
+        signature.parameters.iter().map(|parameter| format!("self.{}", parameter.name)).collect();
+    let call = format!("op::{function}({})", passed.join(", "));
+    if !takes_names(op) {
+        return call;
+    }
+    format!("match self.names {{ Some(names) => {call}?.with_names(names), None => {call} }}")
 }
 
 /// The type of a field: references live as long as the builder.
