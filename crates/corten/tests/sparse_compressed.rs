@@ -91,7 +91,14 @@ fn rebuilt(x: &Tensor) -> Result<Tensor> {
     let values = op::values(x)?;
     let layout = Some(x.layout());
     op::sparse_compressed_tensor_comp_plain_value_size(
-        &first, &second, &values, &x.sizes(), None, layout, None, None,
+        &first,
+        &second,
+        &values,
+        &x.sizes(),
+        None,
+        layout,
+        None,
+        None,
     )
 }
 
@@ -192,7 +199,9 @@ fn results_are_those_of_pytorch() {
             .and_then(|results| results.iter().map(described).collect::<Result<Vec<_>>>());
         match found {
             Ok(found) if found.join("&") == expected => {}
-            Ok(found) => wrong.push(format!("{name} {layout} {shape}\n  {}\n  {expected}", found.join("&"))),
+            Ok(found) => {
+                wrong.push(format!("{name} {layout} {shape}\n  {}\n  {expected}", found.join("&")))
+            }
             Err(error) => wrong.push(format!("{name} {layout} {shape}: {error}")),
         }
     }
@@ -250,20 +259,22 @@ fn what_is_wrong_is_said() -> Result<()> {
     let x = compressed("csr", "matrix", 0)?;
     let message = |result: Result<Tensor>| result.unwrap_err().message().to_owned();
     assert!(message(op::cos(&x)).starts_with("Could not run 'aten::cos'"));
-    assert!(message(op::ccol_indices(&x)).contains("sparse column compressed tensor layout but got SparseCsr"));
+    assert!(
+        message(op::ccol_indices(&x))
+            .contains("sparse column compressed tensor layout but got SparseCsr")
+    );
     let (ends, columns, values) = (tensor![0, 2, 1]?, tensor![0, 1]?, tensor![1., 2.]?);
     let made = |ends: &Tensor, columns: &Tensor| Tensor::sparse_csr(ends, columns, &values, [2, 2]);
-    assert_eq!(
-        message(made(&ends, &columns)),
-        "`crow_indices[..., -1] == nnz` is not satisfied."
-    );
+    assert_eq!(message(made(&ends, &columns)), "`crow_indices[..., -1] == nnz` is not satisfied.");
     assert_eq!(
         message(made(&tensor![0, 1, 2]?, &tensor![0, 2]?)),
         "`0 <= col_indices < ncols` is not satisfied."
     );
     assert!(message(made(&tensor![0, 2, 2]?, &tensor![1, 0]?)).contains("sorted and distinct"));
     assert!(message(made(&tensor![1, 2, 2]?, &columns)).contains("[..., 0] == 0"));
-    assert!(message(op::mm(&x, &Tensor::ones([4, 2])?)).contains("cannot be multiplied (4x6 and 4x2)"));
+    assert!(
+        message(op::mm(&x, &Tensor::ones([4, 2])?)).contains("cannot be multiplied (4x6 and 4x2)")
+    );
     assert!(message(op::transpose_int(&compressed("csr", "batch", 0)?, 0, 1)).contains("Batch"));
     Ok(())
 }
@@ -293,7 +304,8 @@ fn semi_structured_matrices_are_those_of_pytorch() -> Result<()> {
     for line in include_str!("../../../tests/goldens/semi_structured.txt").lines() {
         let fields: Vec<&str> = line.split('|').collect();
         let (rows, columns): (i64, i64) = (fields[1].parse().unwrap(), fields[2].parse().unwrap());
-        let numbers = |text: &str| text.split(',').map(|x| x.parse().unwrap()).collect::<Vec<i64>>();
+        let numbers =
+            |text: &str| text.split(',').map(|x| x.parse().unwrap()).collect::<Vec<i64>>();
         let group = if fields[0] == "float32" { 2 } else { 4 };
         let dtype = DType::from_name(fields[0]).unwrap();
         let dense = op::to_dtype(&half_full(rows, columns, group)?, dtype, false, false, None)?;
@@ -343,7 +355,11 @@ fn files_hold_compressed_tensors() -> Result<()> {
         for is_legacy in [false, true] {
             let path = std::env::temp_dir().join(format!("corten-{}-{name}", std::process::id()));
             let value = Value::Tensor(tensor.clone());
-            if is_legacy { torch::save_legacy(&path, &value)? } else { torch::save(&path, &value)? }
+            if is_legacy {
+                torch::save_legacy(&path, &value)?
+            } else {
+                torch::save(&path, &value)?
+            }
             let read = torch::load(&path)?;
             std::fs::remove_file(&path).unwrap();
             assert_eq!(described(read.tensor().unwrap())?, described(tensor)?);

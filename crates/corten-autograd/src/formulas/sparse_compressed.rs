@@ -21,11 +21,7 @@ pub fn compressed_values_at(grad: &Tensor, made: &Tensor) -> Result<Tensor> {
 /// `Runtime` where the pattern is not compressed.
 pub fn compressed_like(values: &Tensor, pattern: &Tensor) -> Result<Tensor> {
     let Some(parts) = Compressed::of(pattern) else {
-        bail!(
-            Runtime,
-            "expected a compressed tensor, but got one of layout {}",
-            pattern.layout()
-        );
+        bail!(Runtime, "expected a compressed tensor, but got one of layout {}", pattern.layout());
     };
     op::_sparse_compressed_tensor_unsafe(
         &parts.compressed_indices,

@@ -50,9 +50,8 @@ struct Rows {
 
 impl Rows {
     fn of(parts: &Compressed, width: i64) -> Result<Self> {
-        let long = |part: &Tensor| {
-            op::to_dtype(part, DType::Int64, false, false, None)?.to_vec::<i64>()
-        };
+        let long =
+            |part: &Tensor| op::to_dtype(part, DType::Int64, false, false, None)?.to_vec::<i64>();
         let (ends, columns) = (long(&parts.compressed_indices)?, long(&parts.plain_indices)?);
         ensure!(
             ends.windows(2).all(|pair| 0 <= pair[0] && pair[0] <= pair[1])
@@ -133,9 +132,9 @@ pub fn mm_reduce(self_: &Tensor, other: &Tensor, reduce: &str) -> Result<(Tensor
     let (values, dense) = (contiguous(&parts.values)?, contiguous(other)?);
     let sizes = [self_.size(0)?, dense.size(1)?];
     let out = empty(&sizes, &dense)?;
-    let recorded = [self_, other].iter().any(|tensor| {
-        tensor.autograd_meta().is_some_and(|meta| meta.requires_grad())
-    });
+    let recorded = [self_, other]
+        .iter()
+        .any(|tensor| tensor.autograd_meta().is_some_and(|meta| meta.requires_grad()));
     let chosen = recorded && matches!(reduce, Reduce::Max | Reduce::Min);
     let entries = empty_as(&sizes, &dense, DType::Int64)?;
     match_dtype!(dense.dtype(), "spmm_reduce", Float, T => {

@@ -35,7 +35,16 @@ impl Tensor {
     ) -> Result<Self> {
         let sizes = sizes.as_ref();
         op::_validate_sparse_csr_tensor_args(crow_indices, col_indices, values, sizes, None)?;
-        op::_sparse_csr_tensor_unsafe(crow_indices, col_indices, values, sizes, None, None, None, None)
+        op::_sparse_csr_tensor_unsafe(
+            crow_indices,
+            col_indices,
+            values,
+            sizes,
+            None,
+            None,
+            None,
+            None,
+        )
     }
 
     /// Compressed columns: where the entries of each end, after a zero, in which row each is, and the entries.
@@ -50,7 +59,16 @@ impl Tensor {
     ) -> Result<Self> {
         let sizes = sizes.as_ref();
         op::_validate_sparse_csc_tensor_args(ccol_indices, row_indices, values, sizes, None)?;
-        op::_sparse_csc_tensor_unsafe(ccol_indices, row_indices, values, sizes, None, None, None, None)
+        op::_sparse_csc_tensor_unsafe(
+            ccol_indices,
+            row_indices,
+            values,
+            sizes,
+            None,
+            None,
+            None,
+            None,
+        )
     }
 
     /// Compressed rows of blocks: the values are blocks, (entries, rows of a block, columns of a block).
@@ -65,7 +83,16 @@ impl Tensor {
     ) -> Result<Self> {
         let sizes = sizes.as_ref();
         op::_validate_sparse_bsr_tensor_args(crow_indices, col_indices, values, sizes, None)?;
-        op::_sparse_bsr_tensor_unsafe(crow_indices, col_indices, values, sizes, None, None, None, None)
+        op::_sparse_bsr_tensor_unsafe(
+            crow_indices,
+            col_indices,
+            values,
+            sizes,
+            None,
+            None,
+            None,
+            None,
+        )
     }
 
     /// Compressed columns of blocks: the values are blocks, (entries, rows of a block, columns of a block).
@@ -80,6 +107,15 @@ impl Tensor {
     ) -> Result<Self> {
         let sizes = sizes.as_ref();
         op::_validate_sparse_bsc_tensor_args(ccol_indices, row_indices, values, sizes, None)?;
-        op::_sparse_bsc_tensor_unsafe(ccol_indices, row_indices, values, sizes, None, None, None, None)
+        op::_sparse_bsc_tensor_unsafe(
+            ccol_indices,
+            row_indices,
+            values,
+            sizes,
+            None,
+            None,
+            None,
+            None,
+        )
     }
 }

@@ -79,9 +79,7 @@ fn elements(
 /// Whether the elements of a tensor tell its dtype.
 pub(super) fn is_obvious(dtype: DType) -> bool {
     let default = default_dtype();
-    dtype == default
-        || dtype == default.to_complex()
-        || matches!(dtype, DType::Int64 | DType::Bool)
+    dtype == default || dtype == default.to_complex() || matches!(dtype, DType::Int64 | DType::Bool)
 }
 
 /// The elements alone, whose lines after the first are indented.

@@ -28,7 +28,8 @@ pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
                 theirs.as_slice()
             );
         }
-        let sizes = |other: &Tensor| if is_number(other) { Vec::new() } else { other.sizes().to_vec() };
+        let sizes =
+            |other: &Tensor| if is_number(other) { Vec::new() } else { other.sizes().to_vec() };
         bail!(
             Runtime,
             "add: expected 'self' and 'other' to have same size, but self has size {:?} while other \
@@ -51,10 +52,7 @@ pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 }
 
 fn different_layouts(ours: Layout, theirs: Layout) -> corten_core::Error {
-    corten_core::err!(
-        Runtime,
-        "add: expected tensors of one layout, but got {ours} and {theirs}"
-    )
+    corten_core::err!(Runtime, "add: expected tensors of one layout, but got {ours} and {theirs}")
 }
 
 fn sum_of_two(a: &Matrices, b: &Matrices, alpha: Scalar) -> Result<Tensor> {

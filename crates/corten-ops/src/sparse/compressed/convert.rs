@@ -241,7 +241,13 @@ impl Arrangement<'_> {
         self.assembled(&flat, &values, groups, width)
     }
 
-    fn assembled(&self, flat: &Tensor, values: &Tensor, groups: i64, width: i64) -> Result<Matrices> {
+    fn assembled(
+        &self,
+        flat: &Tensor,
+        values: &Tensor,
+        groups: i64,
+        width: i64,
+    ) -> Result<Matrices> {
         let batches = &self.sizes[..self.start];
         let count: i64 = batches.iter().product();
         let counts = op::bincount(&floor_div(flat, width)?, None, count * groups)?;
@@ -384,8 +390,7 @@ fn from_coordinates(x: &Tensor, layout: Layout, blocksize: Option<&[i64]>) -> Re
     let (row, column) = (op::select_int(&indices, 0, 0)?, op::select_int(&indices, 0, 1)?);
     let places = Coordinates { batch: zeros(&row.sizes(), &row)?, row, column };
     let sizes = x.sizes();
-    let goal =
-        Arrangement { sizes: &sizes, layout, start: 0, dtype: DType::Int64, sums: false };
+    let goal = Arrangement { sizes: &sizes, layout, start: 0, dtype: DType::Int64, sums: false };
     if !in_blocks(layout) {
         return goal.of(&places, &values);
     }
@@ -479,7 +484,11 @@ pub fn to_sparse_dim(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
 ///
 /// # Errors
 /// `Runtime` where a dtype is given.
-pub fn to_dense(self_: &Tensor, dtype: Option<DType>, _masked_grad: Option<bool>) -> Result<Tensor> {
+pub fn to_dense(
+    self_: &Tensor,
+    dtype: Option<DType>,
+    _masked_grad: Option<bool>,
+) -> Result<Tensor> {
     ensure!(
         dtype.is_none(),
         Runtime,

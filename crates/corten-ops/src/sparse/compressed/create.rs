@@ -384,13 +384,7 @@ pub fn empty_like(
         layout: wanted,
         compressed_indices: placed(&x.parts.compressed_indices, None, Some(device))?,
         plain_indices: placed(&x.parts.plain_indices, None, Some(device))?,
-        values: op::zeros(
-            &values.sizes(),
-            Some(dtype),
-            Some(Layout::Strided),
-            Some(device),
-            None,
-        )?,
+        values: op::zeros(&values.sizes(), Some(dtype), Some(Layout::Strided), Some(device), None)?,
     };
     parts.tensor(&x.sizes)
 }

@@ -121,11 +121,7 @@ fn check_copied(x: &Matrices, src: &Tensor) -> Result<()> {
         x.block(),
         source.block()
     );
-    ensure!(
-        x.sizes == source.sizes,
-        Runtime,
-        "torch.copy_: only same size tensors are supported."
-    );
+    ensure!(x.sizes == source.sizes, Runtime, "torch.copy_: only same size tensors are supported.");
     Ok(())
 }
 
@@ -259,9 +255,7 @@ pub fn resize_(
     let each = kept.first().copied().unwrap_or(0);
     let more = op::expand(&op::unsqueeze(&last, 1)?, &[have, lines + 1 - shown], false)?;
     let ends = op::cat(&[ends, more], 1)?;
-    let first = |part: &Tensor| {
-        op::narrow(&op::reshape(part, &[have, -1])?, 1, 0, each)
-    };
+    let first = |part: &Tensor| op::narrow(&op::reshape(part, &[have, -1])?, 1, 0, each);
     let (plain, values) = (first(&x.parts.plain_indices)?, first(&x.parts.values)?);
     let missing = (count - have).max(0);
     let grown = |part: &Tensor| {

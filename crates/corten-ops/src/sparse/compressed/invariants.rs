@@ -111,12 +111,7 @@ impl Candidate<'_> {
             );
         }
         let dims = [self.compressed.dim(), self.plain.dim(), self.values.dim()];
-        ensure!(
-            dims[0] >= 1,
-            Runtime,
-            "{first} must have dimensionality >= 1 but got {}",
-            dims[0]
-        );
+        ensure!(dims[0] >= 1, Runtime, "{first} must have dimensionality >= 1 but got {}", dims[0]);
         ensure!(
             dims[0] == dims[1],
             Runtime,

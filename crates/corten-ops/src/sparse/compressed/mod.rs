@@ -45,10 +45,7 @@ pub(crate) const fn in_blocks(layout: Layout) -> bool {
 
 /// Whether a layout is one of the four compressed ones.
 pub(crate) const fn is_compressed(layout: Layout) -> bool {
-    matches!(
-        layout,
-        Layout::SparseCsr | Layout::SparseCsc | Layout::SparseBsr | Layout::SparseBsc
-    )
+    matches!(layout, Layout::SparseCsr | Layout::SparseCsc | Layout::SparseBsr | Layout::SparseBsc)
 }
 
 /// The names of compressed and plain indices in messages.

@@ -13,12 +13,7 @@ use corten_core::{Layout, Result, Scalar, bail, ensure};
 /// `Runtime` where shapes, dtypes or layouts do not fit.
 pub fn check_product(a: &Tensor, b: &Tensor) -> Result<()> {
     for (name, x) in [("self", a), ("mat2", b)] {
-        ensure!(
-            x.dim() == 2,
-            Runtime,
-            "addmm: {name} must be a matrix, got {}-D tensor",
-            x.dim()
-        );
+        ensure!(x.dim() == 2, Runtime, "addmm: {name} must be a matrix, got {}-D tensor", x.dim());
     }
     let (ours, theirs) = (a.sizes(), b.sizes());
     ensure!(
@@ -124,10 +119,7 @@ pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
     let fits = sizes.len() == 2 && vec.dim() == 1 && sizes[1] == length;
     if !fits {
         let (first, last) = (sizes.first().unwrap_or(&0), sizes.last().unwrap_or(&0));
-        bail!(
-            Runtime,
-            "size mismatch, got input ({first}), mat ({first}x{last}), vec ({length})"
-        );
+        bail!(Runtime, "size mismatch, got input ({first}), mat ({first}x{last}), vec ({length})");
     }
     op::select_int(&op::mm(self_, &op::unsqueeze(vec, 1)?)?, 1, 0)
 }

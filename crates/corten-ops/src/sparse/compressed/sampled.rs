@@ -78,11 +78,7 @@ fn check(x: &Matrices, self_: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Result<(
         );
     }
     for (name, mat) in [("mat1", mat1), ("mat2", mat2)] {
-        require!(
-            mat.dim() >= 2,
-            "Expected {name} to be a matrix, got {}-D tensor",
-            mat.dim()
-        );
+        require!(mat.dim() >= 2, "Expected {name} to be a matrix, got {}-D tensor", mat.dim());
     }
     let (left, right) = (mat1.sizes(), mat2.sizes());
     let ((ours, [n, k]), (theirs, [l, m])) = (split(&left), split(&right));
