@@ -262,6 +262,11 @@ _SPARSE = {
     "crow_indices": "sparse row compressed", "col_indices": "sparse row compressed",
     "ccol_indices": "sparse column compressed", "row_indices": "sparse column compressed",
 }
+#: Methods whose results are of the classes of this package, whatever operators there are.
+_BY_CLASSES = frozenset((
+    "to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc", "sparse_mask",
+    "smm", "sspaddmm", "sparse_resize_", "sparse_resize_and_clear_", "sparse_dim", "dense_dim", *_SPARSE,
+))
 _REMOVED = ("cholesky", "eig", "lstsq", "qr", "solve", "symeig")
 
 
@@ -287,7 +292,7 @@ def _attach():
     methods.update((name, _sparse_only(name, kind)) for name, kind in _SPARSE.items())
     methods.update((name, _removed(name)) for name in _REMOVED)
     for name, method in methods.items():
-        if not hasattr(Tensor, name):
+        if name in _BY_CLASSES or not hasattr(Tensor, name):
             method = _of_layout(name, method)
             method.__name__ = name
             method.__qualname__ = f"Tensor.{name}"

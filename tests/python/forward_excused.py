@@ -69,6 +69,26 @@ UNCOVERED = {
         aten::_scaled_dot_product_efficient_attention aten::_scaled_dot_product_efficient_attention_backward""",
     "takes tensors of another layout": """
         aten::_to_dense aten::_mkldnn_reshape aten::_mkldnn_transpose aten::mkldnn_linear""",
+    "takes or makes tensors in coordinate format: crates/corten/tests/sparse.rs": """
+        aten::_sparse_coo_tensor_with_dims aten::_sparse_coo_tensor_with_dims_and_tensors
+        aten::_nnz aten::sparse_dim aten::dense_dim aten::is_coalesced aten::_coalesced_
+        aten::_indices aten::_values aten::indices aten::values aten::coalesce aten::_coalesce
+        aten::_coalesce.out aten::sparse_coo_tensor.size aten::sparse_coo_tensor.indices
+        aten::sparse_coo_tensor.indices_size aten::_sparse_coo_tensor_unsafe
+        aten::_validate_sparse_coo_tensor_args aten::_dimI aten::_dimV aten::to_sparse.sparse_dim
+        aten::_to_sparse.sparse_dim aten::to_sparse aten::_to_sparse aten::sparse_mask
+        aten::sparse_mask.out aten::_sparse_mask_projection aten::_sparse_mask_projection.out
+        aten::_sparse_broadcast_to aten::sparse_resize_ aten::sparse_resize_and_clear_
+        aten::resize_as_sparse_ aten::copy_sparse_to_sparse_ aten::_sparse_mm aten::_sparse_addmm
+        aten::_sparse_addmm.out aten::_sparse_sparse_matmul aten::_sparse_sparse_matmul.out
+        aten::hspmm aten::hspmm.out aten::sspaddmm aten::sspaddmm.out aten::smm aten::_sparse_sum
+        aten::_sparse_sum.dtype aten::_sparse_sum.dim aten::_sparse_sum.dim_out
+        aten::_sparse_sum.dim_dtype aten::_sparse_sum_backward aten::_sparse_sum_backward.out
+        aten::_sparse_softmax aten::_sparse_softmax.out aten::_sparse_softmax.int
+        aten::_sparse_softmax_backward_data aten::_sparse_softmax_backward_data.out
+        aten::_sparse_log_softmax aten::_sparse_log_softmax.out aten::_sparse_log_softmax.int
+        aten::_sparse_log_softmax_backward_data aten::_sparse_log_softmax_backward_data.out
+        aten::_gather_sparse_backward""",
     "takes or makes tensors in compressed layouts: crates/corten/tests/sparse_compressed.rs": """
         aten::_sparse_compressed_tensor_unsafe
         aten::sparse_compressed_tensor.comp_plain_value_size

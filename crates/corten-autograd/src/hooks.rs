@@ -299,7 +299,10 @@ fn retain_into(variable: &Tensor, grad: &Tensor) -> Result<()> {
     let meta = meta::get_or_init(variable)?;
     let new = match meta.grad_tensor() {
         Some(old) => (&old + grad)?,
-        None => corten_ops::op::clone(grad, Some(corten_core::MemoryFormat::Contiguous))?,
+        None => {
+            let format = grad.has_storage().then_some(corten_core::MemoryFormat::Contiguous);
+            corten_ops::op::clone(grad, format)?
+        }
     };
     meta.replace_grad(Some(new));
     Ok(())

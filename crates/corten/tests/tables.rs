@@ -53,6 +53,7 @@ fn optimizers_exist() {
         RmsProp,
         Rprop,
         Sgd,
+        SparseAdam,
         AveragedParameters,
         GradScaler,
     ];

@@ -132,9 +132,10 @@ class SparseTensor(Tensor):
         if made is not NotImplemented:
             return made
         found = OPERATORS.get(name)
-        if found is None:
-            raise NotImplementedError(f"{name} is not implemented for sparse tensors")
-        return found(*args, **kwargs)
+        if found is not None:
+            return found(*args, **kwargs)
+        with _C_plain():
+            return func(*args, **kwargs)
 
 
 _C._set_sparse_class(SparseTensor)

@@ -340,6 +340,13 @@ pub fn linalg_vector_norm_backward(
     keepdim: bool,
     result: &Tensor,
 ) -> Result<Tensor> {
+    if self_.is_sparse() {
+        // Only norms of everything are defined: those of the entries.
+        let entries = op::coalesce(self_)?;
+        let values = op::values(&entries)?;
+        let slope = linalg_vector_norm_backward(grad, &values, ord, None, false, result)?;
+        return super::sparse::values_grad(&slope, &entries);
+    }
     let sizes = self_.sizes();
     let dims = reduced(dim, sizes.len())?;
     let grad = &restore(grad, &sizes, &dims, keepdim)?;

@@ -253,3 +253,14 @@ fn places(
     let all = op::arange(Scalar::Int(needed), Some(DType::Int64), None, Some(like.device()), None)?;
     op::reshape(&op::as_strided(&all, sizes, strides, Some(offset))?, &[-1])
 }
+
+/// The gradient with the dimension of size 1 put back that was removed.
+///
+/// # Errors
+/// Those of the operators.
+pub fn squeeze_dim_grad(grad: &Tensor, sizes: &[i64], dim: i64) -> Result<Tensor> {
+    if grad.has_storage() || sizes.is_empty() {
+        return op::reshape(grad, sizes);
+    }
+    if grad.dim() == sizes.len() { Ok(grad.clone()) } else { op::unsqueeze(grad, dim) }
+}

@@ -6,7 +6,7 @@ use crate::bytes::{only_truths, swap};
 use crate::pickle::{Arena, Host, Node, NodeId};
 use crate::value::Value;
 use corten_core::{DType, Device, DeviceType, Layout, Result, Storage, bail, ensure, err};
-use corten_ops::sparse::Compressed;
+use corten_ops::sparse::{Compressed, Coo};
 use corten_ops::{Tensor, op};
 use std::collections::HashMap;
 
@@ -252,12 +252,11 @@ impl TensorHost<'_> {
         };
         let ids = given.items(1)?;
         let parts = Arguments { arena: given.arena, ids: &ids };
-        if layout == Layout::Sparse || layout == Layout::Strided {
-            bail!(
-                NotImplemented,
-                "the file holds a sparse tensor of layout torch.{}, which is not read",
-                layout.name()
-            );
+        if layout == Layout::Sparse {
+            return self.coordinates(&parts);
+        }
+        if layout == Layout::Strided {
+            bail!(Runtime, "the layout torch.strided is not that of a sparse tensor");
         }
         let (first, second, values) = (parts.tensor(0)?, parts.tensor(1)?, parts.tensor(2)?);
         let sizes = parts.dims(3)?;
@@ -280,9 +279,41 @@ impl TensorHost<'_> {
         Ok(made)
     }
 
+    /// A tensor in coordinate format, which is checked when its data are there.
+    fn coordinates(&mut self, parts: &Arguments<'_>) -> Result<Tensor> {
+        let (indices, values, sizes) = (parts.tensor(0)?, parts.tensor(1)?, parts.dims(2)?);
+        ensure!(
+            sizes.iter().all(|&size| size >= 0),
+            Runtime,
+            "a sparse tensor has a negative size"
+        );
+        // Files of old do not say it.
+        let coalesced = match parts.ids.get(3).map(|_| parts.node(3)).transpose()? {
+            Some(Node::Value(Value::Bool(coalesced))) => *coalesced,
+            _ => false,
+        };
+        let made = op::_sparse_coo_tensor_unsafe(
+            &indices,
+            &values,
+            &sizes,
+            None,
+            None,
+            None,
+            None,
+            Some(coalesced),
+        )?;
+        self.sparse.push(made.clone());
+        Ok(made)
+    }
+
     /// Checks that the parts of sparse tensors fit together.
     pub(super) fn check_sparse(&self) -> Result<()> {
         for tensor in &self.sparse {
+            if let Some(parts) = Coo::of(tensor) {
+                let (sizes, coalesced) = (tensor.sizes(), Some(parts.coalesced));
+                let (indices, values) = (&parts.indices, &parts.values);
+                op::_validate_sparse_coo_tensor_args(indices, values, &sizes, coalesced, None)?;
+            }
             let Some(parts) = Compressed::of(tensor) else { continue };
             op::_validate_sparse_compressed_tensor_args(
                 &parts.compressed_indices,

@@ -5,8 +5,8 @@ use super::stream::{MAGIC, PROTOCOL};
 use crate::atomic;
 use crate::pickle::Writer;
 use crate::value::Value;
-use corten_core::{DType, Error, ErrorKind, Result, Storage, bail};
-use corten_ops::sparse::Compressed;
+use corten_core::{DType, Error, ErrorKind, Layout, Result, Storage, bail};
+use corten_ops::sparse::{Compressed, Coo};
 use corten_ops::{Tensor, op};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -126,6 +126,9 @@ impl Saved {
         if let Some(parts) = Compressed::of(&tensor) {
             return self.write_compressed(writer, &parts, &tensor.sizes());
         }
+        if let Some(parts) = Coo::of(&tensor) {
+            return self.write_coordinates(writer, &parts, &tensor.sizes());
+        }
         if tensor.storage().is_err() {
             bail!(
                 NotImplemented,
@@ -146,6 +149,25 @@ impl Saved {
             );
         }
         write_tensor(writer, &tensor, &storage, key, self.is_stream)
+    }
+
+    /// A tensor in coordinate format, as its parts.
+    fn write_coordinates(
+        &mut self,
+        writer: &mut Writer<'_>,
+        parts: &Coo,
+        sizes: &[i64],
+    ) -> Result<()> {
+        writer.global("torch._utils", "_rebuild_sparse_tensor");
+        writer.raw(b"(");
+        writer.value(&Value::Layout(Layout::Sparse))?;
+        writer.raw(b"(");
+        self.write(writer, &parts.indices)?;
+        self.write(writer, &parts.values)?;
+        writer.value(&Value::Size(sizes.to_vec()))?;
+        writer.value(&Value::Bool(parts.coalesced))?;
+        writer.raw(b"ttR");
+        Ok(())
     }
 
     /// A tensor whose rows or columns are compressed, as its parts.

@@ -14,6 +14,7 @@ pub mod lr_scheduler;
 mod muon;
 mod setting;
 mod sgd;
+mod sparse_adam;
 mod state;
 mod swa;
 
@@ -34,6 +35,7 @@ pub use lbfgs::{Lbfgs, LbfgsOptions, LineSearch};
 pub use muon::{AdjustLr, Muon, MuonOptions, MuonRule};
 pub use setting::Setting;
 pub use sgd::{Asgd, AsgdOptions, AsgdRule, Sgd, SgdOptions, SgdRule};
+pub use sparse_adam::{SparseAdam, SparseAdamOptions, SparseAdamRule};
 pub use state::OptimizerState;
 pub use swa::{AveragedParameters, Averaging};
 

@@ -2,6 +2,7 @@
 
 mod compressed;
 mod conversions;
+mod coordinates;
 mod factories;
 mod literals;
 #[cfg(feature = "ndarray")]

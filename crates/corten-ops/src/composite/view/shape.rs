@@ -1,7 +1,9 @@
 //! Shapes given in other ways than to `view` and `expand`.
 
 use crate::{Tensor, derived, op, opaque};
-use corten_core::{Dims, Error, ErrorKind, MemoryFormat, Result, bail, ensure, err, geometry};
+use corten_core::{
+    DType, Dims, Error, ErrorKind, MemoryFormat, Result, bail, ensure, err, geometry,
+};
 
 /// The same elements in another shape: a view where strides can express it, else a copy.
 ///
@@ -160,6 +162,13 @@ pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tenso
 /// # Errors
 /// As for [`narrow`].
 pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+    if self_.is_sparse() {
+        let start = crate::any::view::narrow_start(self_, dim, start, length)?;
+        let (first, end, step) = (start.into(), (start + length).into(), 1.into());
+        let (dtype, device) = (Some(DType::Int64), Some(self_.device()));
+        let places = op::arange_start_step(first, end, step, dtype, None, device, None)?;
+        return op::index_select(self_, dim, &places);
+    }
     derived::copy(&op::narrow(self_, dim, start, length)?)
 }
 

@@ -318,3 +318,20 @@ pub fn pow(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
 pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
     of_raw_values(self_, op::conj_physical)
 }
+
+/// The gradient where the entries are greater than a threshold.
+///
+/// # Errors
+/// Those of the product.
+pub fn threshold_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    threshold: Scalar,
+) -> Result<Tensor> {
+    let dtype = grad_output.dtype();
+    let greater = |values: &Tensor| cast(&op::gt_scalar(values, threshold)?, dtype);
+    if self_.layout() == Layout::Strided {
+        return mul(grad_output, &greater(self_)?);
+    }
+    mul(grad_output, &of_values(self_, greater)?)
+}

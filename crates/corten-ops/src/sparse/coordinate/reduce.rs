@@ -133,24 +133,6 @@ pub fn any(self_: &Tensor) -> Result<Tensor> {
     op::any(&entries::coalesced(&Coo::expect(self_, "any")?, &self_.sizes())?.values)
 }
 
-/// The norm of all elements.
-///
-/// # Errors
-/// `Runtime` for anything but all dimensions.
-pub fn norm(
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: Option<DType>,
-) -> Result<Tensor> {
-    ensure!(!keepdim, Runtime, "norm_sparse currently does not support keepdim=True");
-    ensure!(dtype.is_none(), Runtime, "norm_sparse currently does not support 'dtype' argument");
-    check_all(dim, self_.dim())?;
-    let values = entries::coalesced(&Coo::expect(self_, "norm")?, &self_.sizes())?.values;
-    op::norm_scalar(&values, p.unwrap_or(Scalar::Int(2)))
-}
-
 fn check_all(dim: &[i64], rank: usize) -> Result<()> {
     ensure!(
         dim.is_empty() || checked_dims(dim, rank)?.len() == rank,

@@ -14,7 +14,7 @@ pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     let (parts, mut sizes) = (Coo::expect(self_, "transpose")?, self_.sizes());
     let (dim0, dim1) = (wrap_dim(dim0, sizes.len())?, wrap_dim(dim1, sizes.len())?);
     if dim0 == dim1 {
-        return Ok(self_.clone());
+        return op::alias(self_);
     }
     let count = parts.sparse_dim() as usize;
     ensure!(
@@ -47,7 +47,7 @@ pub fn t(self_: &Tensor) -> Result<Tensor> {
         "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {sparse} sparse and \
          {dense} dense dimensions"
     );
-    if sparse < 2 { Ok(self_.clone()) } else { transpose(self_, 0, 1) }
+    if sparse < 2 { op::alias(self_) } else { transpose(self_, 0, 1) }
 }
 
 /// Dimensions in another order.
@@ -110,6 +110,27 @@ pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let after = op::narrow(&parts.indices, 0, dim as i64, (count - dim) as i64)?;
     let coalesced = parts.nnz() < 2;
     Coo { indices: op::cat(&[before, row, after], 0)?, coalesced, ..parts }.tensor(&sizes)
+}
+
+/// A dimension of size 1 removed; a tensor whose dimension has another size as it is.
+///
+/// # Errors
+/// `Index` for a dimension that there is not.
+pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let (parts, mut sizes) = (Coo::expect(self_, "squeeze")?, self_.sizes());
+    let dim = wrap_dim(dim, sizes.len())?;
+    if sizes.get(dim) != Some(&1) {
+        return op::alias(self_);
+    }
+    sizes.remove(dim);
+    let count = parts.sparse_dim() as usize;
+    if dim >= count {
+        let values = op::squeeze_dim(&parts.values, (dim - count + 1) as i64)?;
+        return Coo { values, ..parts }.tensor(&sizes);
+    }
+    let before = op::narrow(&parts.indices, 0, 0, dim as i64)?;
+    let after = op::narrow(&parts.indices, 0, dim as i64 + 1, (count - dim - 1) as i64)?;
+    Coo { indices: op::cat(&[before, after], 0)?, ..parts }.tensor(&sizes)
 }
 
 /// One slice along a dimension; dense where no dimension is left that indices count.
@@ -184,38 +205,6 @@ pub fn select_backward(
 /// Those of counting.
 pub(crate) fn positions(mask: &Tensor) -> Result<Tensor> {
     op::flatten_using_ints(&op::nonzero(mask)?, 0, -1)
-}
-
-/// A range of a dimension, as a tensor of its own.
-///
-/// # Errors
-/// `Runtime` for a range that there is not.
-pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-    let (parts, mut sizes) = (Coo::expect(self_, "narrow_copy")?, self_.sizes());
-    let at = wrap_dim(dim, sizes.len())?;
-    let size = sizes[at];
-    ensure!(
-        start >= 0 && length >= 0 && start.checked_add(length).is_some_and(|end| end <= size),
-        Runtime,
-        "Invalid range to narrow. range(start, start+length) must be a subset of range(0, {size})."
-    );
-    sizes[at] = length;
-    let count = parts.sparse_dim() as usize;
-    if at >= count {
-        let values = op::narrow(&parts.values, (at - count + 1) as i64, start, length)?;
-        return Coo { values: op::clone(&values, None)?, ..parts }.tensor(&sizes);
-    }
-    let row = op::select_int(&parts.indices, 0, at as i64)?;
-    let inside = op::logical_and(
-        &op::ge_scalar(&row, Scalar::Int(start))?,
-        &op::lt_scalar(&row, Scalar::Int(start + length))?,
-    )?;
-    let kept = positions(&inside)?;
-    let indices = op::index_select(&parts.indices, 1, &kept)?;
-    let moved = op::select_int(&indices, 0, at as i64)?;
-    op::sub__scalar(&moved, Scalar::Int(start), Scalar::Int(1))?;
-    let coalesced = parts.coalesced || kept.size(0)? < 2;
-    Coo { indices, values: op::index_select(&parts.values, 0, &kept)?, coalesced }.tensor(&sizes)
 }
 
 /// The slices of some indices along a dimension, which may come up several times.
@@ -370,4 +359,14 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     let at = wrap_dim(dim, self_.dim())?;
     (0..self_.sizes()[at]).map(|index| op::select_int(self_, at as i64, index)).collect()
+}
+
+/// Complex values as pairs of real ones, in a new last dimension.
+///
+/// # Errors
+/// `Runtime` for real values.
+pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
+    let (parts, mut sizes) = (Coo::expect(self_, "view_as_real")?, self_.sizes());
+    sizes.push(2);
+    Coo { values: op::view_as_real(&parts.values)?, ..parts }.tensor(&sizes)
 }
