@@ -111,6 +111,7 @@ pub fn to_semi_structured(dense: &Tensor) -> Result<(Tensor, Tensor)> {
     );
     let (values, codes) = compressed(dense, format)?;
     let columns = k as usize / (format.group * format.per_word);
+    // Bounded: less than the tensor itself takes.
     let mut words = vec![0u32; m as usize * columns];
     for (number, codes) in codes.chunks(format.per_word).enumerate() {
         let place = format.place(number / columns, number % columns, m as usize);
@@ -134,6 +135,7 @@ fn compressed(dense: &Tensor, format: Format) -> Result<(Tensor, Vec<u8>)> {
     let (m, k) = (dense.size(0)?, dense.size(1)?);
     let (dense, group) = (contiguous(dense)?, format.group);
     let values = empty(&[m, k / 2], &dense)?;
+    // Bounded: less than the tensor itself takes.
     let mut codes = vec![0u8; m as usize * k as usize / group];
     if codes.is_empty() {
         return Ok((values, codes));
@@ -234,6 +236,7 @@ fn codes_of(values: &Tensor, meta: &Tensor, format: Format) -> Result<Vec<u8>> {
          the number of columns of meta matrix"
     );
     let words = op::to_dtype(meta, DType::Int64, false, false, None)?.to_vec::<i64>()?;
+    // Bounded: less than the tensor itself takes.
     let mut codes = Vec::with_capacity(words.len() * format.per_word);
     for number in 0..words.len() {
         let word = words[format.place(number / columns, number % columns, m as usize)];
@@ -429,6 +432,7 @@ pub fn compress(input: &Tensor) -> Result<Tensor> {
     );
     let format = Format::of(input.dtype())?;
     let (values, codes) = compressed(input, format)?;
+    // Bounded: less than the tensor itself takes.
     let bytes: Vec<u8> = codes.chunks(2).map(|pair| packed(pair) as u8).collect();
     let count = bytes.len() as i64;
     let meta = op::view_dtype(&Tensor::from_vec(bytes, &[count])?, input.dtype())?;
@@ -465,6 +469,7 @@ pub fn cslt_mm(
     let meta = op::narrow(&flat, 0, m * k / 2, numel - m * k / 2)?;
     let meta = op::clone(&meta, Some(corten_core::MemoryFormat::Contiguous))?;
     let bytes = op::view_dtype(&meta, DType::UInt8)?.to_vec::<u8>()?;
+    // Bounded: less than the tensor itself takes.
     let codes: Vec<u8> = bytes.iter().flat_map(|&byte| [byte & 0b1111, byte >> 4]).collect();
     let mut made = product(&values, &codes, dense_b, out_dtype)?;
     let kind = made.dtype();

@@ -32,6 +32,7 @@ pub(super) fn repr(
         let elements = elements_alone(&op::detach(&part)?, indent + start.len(), options)?;
         lines.push(format!("{start}{elements})"));
     }
+    // Bounded: the indentation of three lines.
     let text = format!("{prefix}{}", lines.join(&format!(",\n{}", " ".repeat(indent))));
     let last_line = text.rsplit('\n').next().unwrap_or_default();
     // The size of a tensor in coordinate format always begins a line.

@@ -191,7 +191,7 @@ makers! {
 
 /// What a tensor without data is made of, beside its size.
 #[derive(Clone, Copy)]
-pub(super) struct Kind {
+pub(super) struct PartOptions {
     pub(super) layout: Layout,
     pub(super) dtype: DType,
     pub(super) index_dtype: DType,
@@ -204,7 +204,7 @@ pub(super) fn with_room(
     dense_dim: i64,
     size: &[i64],
     block: &[i64],
-    kind: Kind,
+    kind: PartOptions,
 ) -> Result<Tensor> {
     let start = size.len() - dense_dim as usize - 2;
     let place = usize::from(!by_rows(kind.layout));
@@ -246,7 +246,7 @@ pub fn compressed_with_dims(
     );
     let layout = layout.unwrap_or(Layout::SparseCsr);
     let (dtype, device) = (dtype.unwrap_or_else(default_dtype), device.unwrap_or(Device::CPU));
-    with_room(nnz, dense_dim, size, blocksize, Kind { layout, dtype, index_dtype, device })
+    with_room(nnz, dense_dim, size, blocksize, PartOptions { layout, dtype, index_dtype, device })
 }
 
 fn check_dims(
@@ -352,7 +352,7 @@ fn without_entries(
         "{name}_sparse_compressed expected sparse compressed (non-block) tensor layout but got {layout}"
     );
     let (dtype, device) = (dtype.unwrap_or_else(default_dtype), device.unwrap_or(Device::CPU));
-    let kind = Kind { layout, dtype, index_dtype: DType::Int64, device };
+    let kind = PartOptions { layout, dtype, index_dtype: DType::Int64, device };
     with_room(0, 0, size, &[], kind)
 }
 
@@ -417,7 +417,7 @@ pub fn zeros_like(
     if in_blocks(wanted) != in_blocks(x.layout()) {
         check_dims(0, x.dense_sizes().len() as i64, &x.sizes, block, Some(wanted))?;
     }
-    let kind = Kind { layout: wanted, dtype, index_dtype, device };
+    let kind = PartOptions { layout: wanted, dtype, index_dtype, device };
     with_room(0, x.dense_sizes().len() as i64, &x.sizes, block, kind)
 }
 

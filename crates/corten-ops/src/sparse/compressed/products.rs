@@ -52,7 +52,7 @@ pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     match (Matrices::of(self_), Matrices::of(mat2)) {
         (Some(a), Some(b)) => of_two(&a, &b)?.tensor(),
         (Some(a), None) => with_dense(&a, mat2),
-        (None, Some(b)) => op::t(&with_dense(&swapped(&b, 0, 1)?, &op::t(self_)?)?),
+        (None, Some(b)) => op::t(&op::mm(&swapped(&b, 0, 1)?.tensor()?, &op::t(self_)?)?),
         (None, None) => op::mm(self_, mat2),
     }
 }

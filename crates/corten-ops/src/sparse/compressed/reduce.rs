@@ -2,7 +2,7 @@
 
 use super::Matrices;
 use super::convert::{Arrangement, Coordinates};
-use super::dense::{to, zeros};
+use super::dense::{floor_div, modulo, to, zeros};
 use crate::{Tensor, op};
 use corten_core::{DType, Layout, Result, Scalar, ensure, geometry};
 
@@ -83,7 +83,21 @@ fn over_lines(
     for &dim in dim {
         reduced[geometry::wrap_dim(dim, 2)?] = true;
     }
-    let places = Coordinates::of(&x)?;
+    let mut values = x.parts.values.clone();
+    if let Some(dtype) = dtype {
+        values = to(&values, dtype)?;
+    }
+    reduced_lines(reduce, &x, &values, reduced)
+}
+
+/// Values gathered in the first row or column of the dimensions that are reduced.
+fn reduced_lines(
+    reduce: &str,
+    x: &Matrices,
+    values: &Tensor,
+    reduced: [bool; 2],
+) -> Result<Tensor> {
+    let places = Coordinates::of(x)?;
     let line = |place: Tensor, reduced: bool| {
         if reduced { op::mul_scalar(&place, Scalar::Int(0)) } else { Ok(place) }
     };
@@ -94,10 +108,6 @@ fn over_lines(
     };
     let size = |d: usize| if reduced[d] { 1 } else { x.sizes[d] };
     let sizes = [size(0), size(1)];
-    let mut values = x.parts.values.clone();
-    if let Some(dtype) = dtype {
-        values = to(&values, dtype)?;
-    }
     let mut goal = Arrangement {
         sizes: &sizes,
         layout: Layout::SparseCsr,
@@ -106,17 +116,17 @@ fn over_lines(
         sums: true,
     };
     if reduce == "sum" {
-        return goal.of(&places, &values)?.tensor();
+        return goal.of(&places, values)?.tensor();
     }
     goal.sums = false;
     let flat = places.flat(sizes)?;
     let (found, inverse, _) = op::_unique2(&flat, true, true, false)?;
-    let start = zeros(&found.sizes(), &values)?;
-    let products = op::scatter_reduce_two(&start, 0, &inverse, &values, "prod", false)?;
+    let start = zeros(&found.sizes(), values)?;
+    let products = op::scatter_reduce_two(&start, 0, &inverse, values, "prod", false)?;
     let places = Coordinates {
         batch: zeros(&found.sizes(), &found)?,
-        row: super::dense::floor_div(&found, sizes[1])?,
-        column: super::dense::modulo(&found, sizes[1])?,
+        row: floor_div(&found, sizes[1])?,
+        column: modulo(&found, sizes[1])?,
     };
     goal.of(&places, &products)?.tensor()
 }

@@ -3,7 +3,7 @@
 use super::Matrices;
 use crate::boxed::Stack;
 use crate::dispatch::{BoxedCall, replace_arguments, replace_tensors, restore, set_fallback};
-use crate::registry::OpKind;
+use crate::registry::{self, OpDef, OpKind};
 use crate::sparse::store;
 use crate::{Tensor, op};
 use corten_core::{DispatchKey, Generator, Result, Scalar, bail};
@@ -20,6 +20,17 @@ pub(crate) fn register() {
     }
 }
 
+/// Whether an operator is computed by the entries alone; forms that write are tagged by what they write.
+fn keeps_zero(def: &OpDef) -> bool {
+    let is_tagged = |def: &OpDef| def.tags.contains(&KEEPS_ZERO);
+    if matches!(def.kind, OpKind::Functional | OpKind::View) || is_tagged(def) {
+        return is_tagged(def);
+    }
+    let name = def.name.strip_suffix('_').unwrap_or(def.name);
+    let declared = registry::find(&format!("{}::{name}", def.namespace));
+    declared.is_some_and(|op| is_tagged(op.def()))
+}
+
 /// Runs an operator that keeps zero zero on the values of its compressed arguments.
 fn on_values(key: DispatchKey, call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let def = call.op().def();
@@ -31,7 +42,7 @@ fn on_values(key: DispatchKey, call: &BoxedCall, stack: &mut Stack) -> Result<()
             }
         });
     }
-    let Some(pattern) = pattern.filter(|_| def.tags.contains(&KEEPS_ZERO)) else {
+    let Some(pattern) = pattern.filter(|_| keeps_zero(def)) else {
         bail!(
             NotImplemented,
             "Could not run '{}' with arguments from the '{key}' backend. This could be because the \
