@@ -28,9 +28,7 @@ pub(crate) fn run(call: &str) -> String {
 
 /// Refuses negative steps, as PyTorch does, after what is wrong with the items before them.
 fn check_steps(tensor: &Tensor, items: &[IndexItem]) -> Result<()> {
-    let is_negative = |item: &IndexItem| {
-        matches!(item, IndexItem::Slice(Slice { step: Some(step), .. }) if *step < 0)
-    };
+    let is_negative = |item: &IndexItem| matches!(item, IndexItem::Slice(Slice { step: Some(step), .. }) if *step < 0);
     let Some(place) = items.iter().position(is_negative) else { return Ok(()) };
     let forwards: Vec<IndexItem> = items
         .iter()
