@@ -18,7 +18,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 ///
 /// # fn main() -> Result<()> {
 /// let (a, b) = (tensor![1.0, 2.0]?, tensor![3.0, 4.0]?);
-/// let y: Term<'_> = (&a).term() * (&b).term() - (&a).term() / 2.0.term();
+/// let y: Term<'_> = (&a).term() * (&b).term() - (&a).term() / 2.0_f64.term();
 /// assert_eq!(y.finish()?.to_vec::<f32>()?, [2.5, 7.0]);
 /// # Ok(())
 /// # }

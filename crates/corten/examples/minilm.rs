@@ -179,7 +179,7 @@ fn main() -> Result<()> {
     }
     let words = WordPiece::new(&folder.join("vocab.txt"))?;
     let file = Opened::new(folder.join("model.safetensors"))?;
-    let model = Bert::new(words.len() as i64)?;
+    let model = Bert::new(words.size() as i64)?;
     // The file has a pooling layer for another task, and the positions as a buffer.
     let names = file.names()?.into_iter();
     let names =

@@ -39,7 +39,7 @@ impl Tensor {
     /// let x = Tensor::arange(0, 6)?;
     /// let down = x.slice_step(0, None, None, -2)?;
     /// assert_eq!((down.to_vec::<i64>()?, down.strides()[0]), (vec![5, 3, 1], -2));
-    /// down.fill_(0)?;
+    /// down.fill_scalar_(0)?;
     /// assert_eq!(x.to_vec::<i64>()?, [0, 0, 2, 0, 4, 0]);
     /// # Ok(())
     /// # }

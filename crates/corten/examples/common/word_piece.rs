@@ -13,20 +13,20 @@ const LONGEST_WORD: usize = 100;
 /// WordPiece behind BERT's basic tokenizer: control characters are dropped, CJK characters stand alone,
 /// letters are lower case without accents, punctuation is apart, and each word is cut into the longest known
 /// pieces.
-pub struct WordPiece {
+pub(crate) struct WordPiece {
     numbers: HashMap<String, i64>,
 }
 
 impl WordPiece {
     /// The tokenizer of a file with a piece in each line.
-    pub fn new(path: &Path) -> Result<Self> {
+    pub(crate) fn new(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| err!(Value, "{}: {error}", path.display()))?;
         Ok(Self { numbers: text.lines().map(str::to_owned).zip(0..).collect() })
     }
 
     /// How many pieces there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.numbers.len()
     }
 
@@ -55,7 +55,7 @@ impl WordPiece {
     }
 
     /// The numbers of the tokens, at most 512, between those of the beginning and of the end.
-    pub fn encode(&self, text: &str) -> Vec<i64> {
+    pub(crate) fn encode(&self, text: &str) -> Vec<i64> {
         let mut found = vec![self.number("[CLS]")];
         for word in words(text) {
             self.pieces(&word, &mut found);
@@ -66,7 +66,7 @@ impl WordPiece {
     }
 
     /// Sentences as rows of one length, padded with 0.
-    pub fn batch(&self, sentences: &[String]) -> Result<Tensor> {
+    pub(crate) fn batch(&self, sentences: &[String]) -> Result<Tensor> {
         let rows: Vec<Vec<i64>> = sentences.iter().map(|text| self.encode(text)).collect();
         let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
         let mut tokens = Vec::new();
@@ -79,7 +79,7 @@ impl WordPiece {
 }
 
 /// The words of a text as BERT's basic tokenizer finds them.
-pub fn words(text: &str) -> Vec<Vec<char>> {
+pub(crate) fn words(text: &str) -> Vec<Vec<char>> {
     let (mut words, mut word) = (Vec::new(), Vec::new());
     let kept = text.chars().filter(|&c| !is_dropped(c));
     let plain = kept.nfd().filter(|c| c.general_category() != GeneralCategory::NonspacingMark);
