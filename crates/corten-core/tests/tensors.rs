@@ -447,10 +447,8 @@ fn names_follow_copies_and_not_views() {
     t.set_names(Some(&[name("n"), None])).unwrap();
     assert!(t.has_names() && names_in_use() && t.key_set().has(DispatchKey::Named));
     assert_eq!(t.key_set().highest_key(), DispatchKey::Named);
-    for copy in [
-        t.alias().unwrap(),
-        t.shallow_copy_and_detach(VersionCounter::Own, true).unwrap(),
-    ] {
+    for copy in [t.alias().unwrap(), t.shallow_copy_and_detach(VersionCounter::Own, true).unwrap()]
+    {
         assert_eq!(copy.dim_names(), [name("n"), None]);
     }
     let view = t.as_view_of(&[3, 2], &[1, 3], 0).unwrap();

@@ -58,7 +58,9 @@ fn names_go_through_operators() -> Result<()> {
         "Error when attempting to broadcast dims ['N', 'C'] and dims ['D']: dim 'C' and dim 'D' are at \
          the same position from the right but do not match."
     );
-    assert!(words(sum.view(&[6])).starts_with("aten::view is not yet supported with named tensors."));
+    assert!(
+        words(sum.view(&[6])).starts_with("aten::view is not yet supported with named tensors.")
+    );
     assert_eq!(names(&without_names(|| sum.view(&[6]))?), ["*"]);
     assert_eq!(words(sum.dim_of("H")), "Name 'H' not found in Tensor['N', 'C'].");
     Ok(())
@@ -68,10 +70,10 @@ fn names_go_through_operators() -> Result<()> {
 fn dimensions_are_ordered_joined_and_split() -> Result<()> {
     let x = Tensor::arange(0, 120)?.view(&[2, 3, 4, 5])?.with_names(["N", "C", "H", "W"])?;
     let last = x.align_to(["N", "...", "C"])?;
-    assert_eq!((names(&last), last.sizes().to_vec()), (
-        ["N", "H", "W", "C"].map(str::to_owned).to_vec(),
-        vec![2, 4, 5, 3],
-    ));
+    assert_eq!(
+        (names(&last), last.sizes().to_vec()),
+        (["N", "H", "W", "C"].map(str::to_owned).to_vec(), vec![2, 4, 5, 3],)
+    );
     let scale = Tensor::ones([3])?.with_names(["C"])?;
     assert_eq!(scale.align_as(&x)?.sizes().as_slice(), [1, 3, 1, 1]);
     let flat = x.flatten_names(["C", "H", "W"], "features")?;
@@ -104,7 +106,9 @@ fn writes_check_names() -> Result<()> {
     target.add_(&named)?;
     assert_eq!(names(&target), ["N", "C"]);
     let other = Tensor::zeros([2, 3])?.with_names([Some("N"), None])?;
-    assert!(words(other.add_(&named)).starts_with("Name mismatch: specified out tensor with names"));
+    assert!(
+        words(other.add_(&named)).starts_with("Name mismatch: specified out tensor with names")
+    );
     assert!(words(target.resize_(&[6])).starts_with("Cannot resize named tensor"));
     assert_eq!(format!("{}", named.sum()?), "tensor(6.)");
     assert!(format!("{named}").ends_with(", names=('N', 'C'))"));
