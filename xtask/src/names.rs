@@ -41,7 +41,7 @@ assert images.flatten(["C", "H", "W"], "features").shape == (2, 60)
   `unflatten_names`, `with_names`, `names` of the builders of factories; `dim_of` and `dims_of` give positions to operators
   that take these.
 
-A call with a named tensor stops at the dispatch key `Named`, the highest of all (Note [Place of the key `Named`] in
+A call with a named tensor stops at the dispatch key `Named`, the highest of all (see Note [Place of the key `Named`] in
 `crates/corten-core/src/tensor/names.rs`). Its kernel asks the rule of the operator, which its block names with
 `names = "…"`, and calls the operator again without the key: autograd, `vmap` and kernels know nothing of names, and
 calls without names are as they were. An operator without a rule refuses named tensors: drop the names by

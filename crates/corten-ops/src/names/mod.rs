@@ -1,6 +1,6 @@
 //! Names of dimensions: their inference through operators, and the methods that give and use them.
 //!
-//! A call with a named tensor arrives at the key `Named` (Note [Place of the key `Named`] in
+//! A call with a named tensor arrives at the key `Named` (see Note [Place of the key `Named`] in
 //! `corten-core`). Its kernel asks the rule that the operator's block names for the names of the
 //! results, which checks those of the arguments, calls the operator without the key, and names the
 //! results. An operator without a rule refuses named tensors.
