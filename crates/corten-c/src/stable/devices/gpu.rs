@@ -2,7 +2,7 @@
 
 use super::no_gpu;
 use corten::core::{DataPtr, DeviceType, bail, err};
-use corten::{Device, Result, Tensor, cuda};
+use corten::{Result, Tensor, cuda};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -83,10 +83,9 @@ fn taken() -> MutexGuard<'static, BTreeMap<usize, DataPtr>> {
 /// Memory of the caching allocator on the current GPU.
 pub(super) fn allocate(nbytes: u64) -> Result<*mut u8> {
     check()?;
-    let device = Device::cuda(cuda::current_device());
     let size = usize::try_from(nbytes).map_err(|_| err!(OutOfMemory, "{nbytes} bytes"))?;
-    let memory = corten::core::get_allocator(DeviceType::Cuda)?.allocate(size, device)?;
-    let address = memory.as_ptr();
+    let memory = corten::core::get_allocator(DeviceType::Cuda)?.allocate(size)?;
+    let address = memory.get();
     taken().insert(address as usize, memory);
     Ok(address)
 }
