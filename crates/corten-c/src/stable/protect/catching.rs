@@ -140,15 +140,21 @@ const KINDS: [(&CStr, ErrorKind); 6] = [
     (c"_ZTISt11range_error", ErrorKind::Value),
 ];
 
+type BeginCatch = unsafe extern "C" fn(*mut Exception) -> *mut c_void;
+type EndCatch = unsafe extern "C" fn();
+type CurrentType = unsafe extern "C" fn() -> *const TypeInfo;
+/// Gives a `std::exception_ptr`, which is a pointer to the object that was thrown.
+type CurrentException = unsafe extern "C" fn(place: *mut *mut c_void) -> *mut *mut c_void;
+type DropPointer = unsafe extern "C" fn(place: *mut *mut c_void);
+
 /// The functions of GNU's C++ library that say what an exception is. Their types are those of the C++ ABI.
 struct CppLibrary {
     library: *mut c_void,
-    begin_catch: unsafe extern "C" fn(*mut Exception) -> *mut c_void,
-    end_catch: unsafe extern "C" fn(),
-    current_type: unsafe extern "C" fn() -> *const TypeInfo,
-    /// Gives a `std::exception_ptr`, which is a pointer to the object that was thrown.
-    current_exception: unsafe extern "C" fn(place: *mut *mut c_void) -> *mut *mut c_void,
-    drop_pointer: unsafe extern "C" fn(place: *mut *mut c_void),
+    begin_catch: BeginCatch,
+    end_catch: EndCatch,
+    current_type: CurrentType,
+    current_exception: CurrentException,
+    drop_pointer: DropPointer,
 }
 
 /// `std::type_info`.
@@ -205,11 +211,13 @@ impl CppLibrary {
             let drop_pointer = symbol(library, c"_ZNSt15__exception_ptr13exception_ptrD1Ev")?;
             Some(Self {
                 library,
-                begin_catch: std::mem::transmute::<*mut c_void, _>(begin_catch),
-                end_catch: std::mem::transmute::<*mut c_void, _>(end_catch),
-                current_type: std::mem::transmute::<*mut c_void, _>(current_type),
-                current_exception: std::mem::transmute::<*mut c_void, _>(current_exception),
-                drop_pointer: std::mem::transmute::<*mut c_void, _>(drop_pointer),
+                begin_catch: std::mem::transmute::<*mut c_void, BeginCatch>(begin_catch),
+                end_catch: std::mem::transmute::<*mut c_void, EndCatch>(end_catch),
+                current_type: std::mem::transmute::<*mut c_void, CurrentType>(current_type),
+                current_exception: std::mem::transmute::<*mut c_void, CurrentException>(
+                    current_exception,
+                ),
+                drop_pointer: std::mem::transmute::<*mut c_void, DropPointer>(drop_pointer),
             })
         }
     }

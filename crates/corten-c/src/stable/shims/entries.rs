@@ -140,7 +140,7 @@ impl Arguments<'_> {
         match self.registers.integers.get(self.integers - 1) {
             Some(word) => *word,
             // SAFETY: the caller's.
-            None => unsafe { self.from_stack() },
+            None => unsafe { self.next_on_stack() },
         }
     }
 
@@ -151,13 +151,13 @@ impl Arguments<'_> {
         match self.registers.doubles.get(self.doubles - 1) {
             Some(number) => *number,
             // SAFETY: the caller's.
-            None => f64::from_bits(unsafe { self.from_stack() }),
+            None => f64::from_bits(unsafe { self.next_on_stack() }),
         }
     }
 
     /// # Safety
     /// The call must have one more argument, on the stack.
-    unsafe fn from_stack(&mut self) -> u64 {
+    unsafe fn next_on_stack(&mut self) -> u64 {
         // SAFETY: the caller's.
         unsafe {
             let word = self.stack.read();
