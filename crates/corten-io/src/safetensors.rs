@@ -8,7 +8,7 @@ use crate::bytes::only_truths;
 use corten_core::{DType, Error, ErrorKind, Result, Storage, bail, ensure, try_to_vec};
 use corten_ops::{Tensor, op};
 use memmap2::{MmapMut, MmapOptions};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::{Dtype, Metadata as Header, SafeTensors};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
@@ -122,10 +122,27 @@ pub fn load(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
 }
 
 /// A mapped file.
+///
+/// ```
+/// use corten::io::safetensors::{self, Opened};
+/// use corten::prelude::*;
+///
+/// let path = std::env::temp_dir().join(format!("corten-doc-{}.safetensors", std::process::id()));
+/// let metadata = [("format".to_owned(), "pt".to_owned())].into();
+/// safetensors::save(&path, [("weight", &tensor![1.0, 2.0]?)], Some(metadata))?;
+/// let file = Opened::new(&path)?;
+/// assert_eq!((file.names()?, file.metadata()["format"].as_str()), (vec!["weight".to_owned()], "pt"));
+/// assert_eq!(file.tensor("weight")?.to_vec::<f32>()?, [1.0, 2.0]);
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<(), corten::Error>(())
+/// ```
 pub struct Opened {
     storage: Storage,
-    bytes: *const u8,
-    len: usize,
+    /// What the tensors lie in, behind the header.
+    data: *const u8,
+    start: usize,
+    header: Header,
+    metadata: Metadata,
 }
 
 // SAFETY: the bytes belong to a mapping that `storage` keeps alive and that nobody resizes.
@@ -145,18 +162,21 @@ impl Opened {
         // file is not shortened meanwhile is asked of the user, as by every program that maps.
         let map = unsafe { MmapOptions::new().map_copy(&file) };
         let mut map: MmapMut = map.map_err(|error| io_error(path, &error))?;
-        SafeTensors::deserialize(&map).map_err(|error| format_error(&error))?;
+        let (size, header) =
+            SafeTensors::read_metadata(&map).map_err(|error| format_error(&error))?;
+        // The length of the header stands before it.
+        let start = size + size_of::<u64>();
+        let metadata = header.metadata().clone().unwrap_or_default();
         let (pointer, len) = (map.as_mut_ptr(), map.len());
+        let data = map[start..].as_ptr();
         // SAFETY: the storage owns the mapping, which is `len` bytes at `pointer` while it lives.
         let storage = unsafe { Storage::from_owner(Box::new(map), pointer, len) };
-        Ok(Self { storage, bytes: pointer, len })
+        Ok(Self { storage, data, start, header, metadata })
     }
 
-    fn header(&self) -> Result<SafeTensors<'_>> {
-        // SAFETY: the mapping lives as long as `storage`, hence as `self`. Tensors may write to
-        // its data but not to the header, which is all that is read here.
-        let bytes = unsafe { std::slice::from_raw_parts(self.bytes, self.len) };
-        SafeTensors::deserialize(bytes).map_err(|error| format_error(&error))
+    /// The strings saved beside the tensors.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 
     /// The names of the tensors, in alphabetical order.
@@ -164,8 +184,7 @@ impl Opened {
     /// # Errors
     /// None after [`Opened::new`] succeeded.
     pub fn names(&self) -> Result<Vec<String>> {
-        let mut names: Vec<String> =
-            self.header()?.names().into_iter().map(str::to_owned).collect();
+        let mut names: Vec<String> = self.header.tensors().into_keys().collect();
         names.sort();
         Ok(names)
     }
@@ -175,17 +194,19 @@ impl Opened {
     /// # Errors
     /// `Index` for an unknown name, `Type` for an unknown dtype.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
-        let header = self.header()?;
-        let view = match header.tensor(name) {
-            Ok(view) => view,
-            Err(_) => bail!(Index, "the file has no tensor {name:?}"),
+        let Some(info) = self.header.info(name) else {
+            bail!(Index, "the file has no tensor {name:?}")
         };
-        let dtype = from_file_dtype(view.dtype())?;
-        let sizes: Vec<i64> = view.shape().iter().map(|size| *size as i64).collect();
-        let offset = view.data().as_ptr().addr() - self.bytes.addr();
+        let (from, to) = info.data_offsets;
+        // SAFETY: the mapping lives as long as `storage`, hence as `self`; that the offsets lie in it was
+        // checked when the header was read.
+        let bytes = unsafe { std::slice::from_raw_parts(self.data.add(from), to - from) };
+        let dtype = from_file_dtype(info.dtype)?;
+        let sizes: Vec<i64> = info.shape.iter().map(|size| *size as i64).collect();
+        let offset = self.start + from;
         let empty = op::empty_memory_format(&[0], Some(dtype), None, None, None, None)?;
         let strides = corten_core::geometry::contiguous_strides(&sizes)?;
-        let is_valid = dtype != DType::Bool || view.data().iter().all(|&byte| byte <= 1);
+        let is_valid = dtype != DType::Bool || bytes.iter().all(|&byte| byte <= 1);
         if is_valid && offset.is_multiple_of(dtype.itemsize()) {
             let at = (offset / dtype.itemsize()) as i64;
             return op::set__source_storage_storage_offset(
@@ -196,14 +217,14 @@ impl Opened {
                 &strides,
             );
         }
-        copied(&view, &empty, &sizes, &strides)
+        copied(bytes, &empty, &sizes, &strides)
     }
 }
 
-fn copied(view: &TensorView<'_>, empty: &Tensor, sizes: &[i64], strides: &[i64]) -> Result<Tensor> {
-    let storage = Storage::from_vec(try_to_vec(view.data())?);
-    ensure!(storage.nbytes() == view.data().len(), Internal, "a copied storage has another size");
-    if view.dtype() == Dtype::BOOL {
+fn copied(bytes: &[u8], empty: &Tensor, sizes: &[i64], strides: &[i64]) -> Result<Tensor> {
+    let storage = Storage::from_vec(try_to_vec(bytes)?);
+    ensure!(storage.nbytes() == bytes.len(), Internal, "a copied storage has another size");
+    if empty.dtype() == DType::Bool {
         only_truths(&storage)?;
     }
     op::set__source_storage_storage_offset(empty, &storage, 0, sizes, strides)
