@@ -11,7 +11,7 @@ packaged = rm -rf target/$(1)/python && mkdir -p target/$(1)/python && cp -r pyt
 	rm -f target/$(1)/python/corten/_C.abi3.so && \
 	cp target/$(or $(2),$(1))/lib_C.so target/$(1)/python/corten/_C.abi3.so
 
-.PHONY: c-library c-test stable-test demo test test-full test-rust test-small musl wasm test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: c-library c-test stable-test demo test test-full test-rust test-small musl wasm test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-rust bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -133,6 +133,12 @@ bench: $(VENV)/bin/python
 	PYTHONPATH=python $(PYTHON_WITH_TORCH) benches/suite.py
 	PYTHONPATH=python $(PYTHON_WITH_TORCH) benches/autograd.py
 	cargo bench --package corten-python --package corten-lab --bench twins
+
+## Times Corten in Rust beside candle and burn, which are built for this processor, too. ROWS=gpt times the rows that
+## begin so, ROUNDS=3 takes fewer turns.
+bench-rust:
+	RUSTFLAGS="-C target-cpu=native" cargo build --release --manifest-path benches/rust/Cargo.toml --target-dir target/bench-rust
+	target/bench-rust/release/corten-beside $(or $(ROUNDS),5) 1 $(ROWS)
 
 ## Writes docs/roofline.md: how near the kernels come to what the machine can do.
 roofline: $(VENV)/bin/python

@@ -30,9 +30,9 @@ impl<D: Dataset> ConcatDataset<D> {
     /// `Value` without a data set.
     pub fn new(datasets: Vec<D>) -> Result<Self> {
         ensure!(!datasets.is_empty(), Value, "datasets should not be an empty iterable");
-        let (mut ends, mut end) = (Vec::new(), 0);
+        let (mut ends, mut end) = (Vec::new(), 0_usize);
         for part in &datasets {
-            end += part.len();
+            end = end.saturating_add(part.len());
             try_push(&mut ends, end)?;
         }
         Ok(Self { datasets, ends })

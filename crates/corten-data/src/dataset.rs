@@ -123,6 +123,7 @@ impl Dataset for TensorDataset {
     }
 
     fn get(&self, index: usize) -> Result<Vec<Tensor>> {
+        check_index(index, self.len)?;
         self.tensors.iter().map(|tensor| op::select_int(tensor, 0, index as i64)).collect()
     }
 }
@@ -215,9 +216,7 @@ impl<D: Dataset> Subset<D> {
     /// `Index` when one is out of range.
     pub fn new(dataset: Arc<D>, indices: Vec<usize>) -> Result<Self> {
         let len = dataset.len();
-        for index in &indices {
-            ensure!(*index < len, Index, "index {index} is out of range for {len} samples");
-        }
+        indices.iter().try_for_each(|index| check_index(*index, len))?;
         Ok(Self { dataset, indices })
     }
 
@@ -235,10 +234,12 @@ impl<D: Dataset> Dataset for Subset<D> {
     }
 
     fn get(&self, index: usize) -> Result<D::Sample> {
+        check_index(index, self.len())?;
         self.dataset.get(self.indices[index])
     }
 
     fn get_many(&self, indices: &[usize]) -> Result<Vec<D::Sample>> {
+        indices.iter().try_for_each(|index| check_index(*index, self.len()))?;
         let inner = try_collect(indices.iter().map(|index| self.indices[*index]))?;
         self.dataset.get_many(&inner)
     }
@@ -264,9 +265,10 @@ pub fn random_split<D: Dataset>(
     lengths: &[usize],
     generator: Option<&Generator>,
 ) -> Result<Vec<Subset<D>>> {
-    let total: usize = lengths.iter().sum();
+    let total = dataset.len();
+    let sum = lengths.iter().try_fold(0_usize, |sum, length| sum.checked_add(*length));
     ensure!(
-        total == dataset.len(),
+        sum == Some(total),
         Value,
         "Sum of input lengths does not equal the length of the input dataset!"
     );
@@ -324,6 +326,12 @@ pub fn random_split_fractions<D: Dataset>(
         ));
     }
     random_split(dataset, &lengths, generator)
+}
+
+/// An error for the index of a sample that there is not.
+pub(crate) fn check_index(index: usize, len: usize) -> Result<()> {
+    ensure!(index < len, Index, "index {index} is out of range for {len} samples");
+    Ok(())
 }
 
 /// 0 to `count` − 1 in random order.

@@ -1,6 +1,6 @@
 //! Images in folders of classes.
 
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, check_index};
 use corten_core::{Result, ensure, err};
 use corten_ops::{Tensor, op};
 use std::collections::BTreeSet;
@@ -146,6 +146,7 @@ impl Dataset for ImageFolder {
     }
 
     fn get(&self, index: usize) -> Result<(Tensor, i64)> {
+        check_index(index, self.samples.len())?;
         let (path, class) = &self.samples[index];
         Ok((read_image(path, self.mode)?, *class))
     }

@@ -74,7 +74,8 @@ impl<B: Send + 'static> Pool<B> {
             stop: Arc::default(),
             answers,
             alive: Vec::new(),
-            tasks,
+            // Asked again after its end, which an iterator need not repeat.
+            tasks: Box::new(tasks.fuse()),
             turn: 0,
             sent: 0,
             next: 0,
@@ -124,7 +125,7 @@ impl<B: Send + 'static> Pool<B> {
         self.arrived.clear();
         self.order_of_arrival.clear();
         self.failed = None;
-        self.tasks = tasks;
+        self.tasks = Box::new(tasks.fuse());
         self.fill();
         Ok(())
     }

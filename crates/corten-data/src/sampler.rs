@@ -399,7 +399,9 @@ impl<S: Sampler<Item = usize>> Sampler for BatchSampler<S> {
     type Item = Vec<usize>;
 
     fn iter(&self) -> Result<Indices<Vec<usize>>> {
-        let (mut indices, size, drop_last) = (self.sampler.iter()?, self.size, self.drop_last);
+        // Asked again after its end, which an iterator need not repeat.
+        let mut indices = self.sampler.iter()?.fuse();
+        let (size, drop_last) = (self.size, self.drop_last);
         let mut batch = Vec::new();
         Ok(Box::new(iter::from_fn(move || {
             batch.clear();

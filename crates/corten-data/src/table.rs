@@ -1,9 +1,9 @@
 //! Tables in CSV files.
 
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, check_index};
 use crate::iterable::{IterableDataset, Samples};
 use crate::worker::worker_info;
-use corten_core::{Element, Result, err, try_push};
+use corten_core::{Element, Error, Result, err, try_push};
 use corten_ops::Tensor;
 use csv::{Reader, ReaderBuilder, StringRecord};
 use std::fs::File;
@@ -39,8 +39,13 @@ impl CsvOptions {
     }
 }
 
-fn told(error: csv::Error) -> corten_core::Error {
+fn told(error: csv::Error) -> Error {
     err!(Value, "CSV: {error}")
+}
+
+/// The error with the file that it is about.
+fn in_file(path: &Path, error: &Error) -> Error {
+    Error::new(error.kind(), format!("{}: {}", path.display(), error.message()))
 }
 
 fn open(path: &Path) -> Result<File> {
@@ -79,7 +84,8 @@ impl CsvTable {
     /// # Errors
     /// `Runtime` where the file cannot be read; `Value` where rows differ in length.
     pub fn read(path: impl AsRef<Path>, options: CsvOptions) -> Result<Self> {
-        Self::from_reader(open(path.as_ref())?, options)
+        let path = path.as_ref();
+        Self::from_reader(open(path)?, options).map_err(|error| in_file(path, &error))
     }
 
     /// The table of a stream.
@@ -157,6 +163,7 @@ impl Dataset for CsvTable {
     }
 
     fn get(&self, index: usize) -> Result<Vec<String>> {
+        check_index(index, self.rows.len())?;
         Ok(fields(&self.rows[index]))
     }
 }
@@ -194,7 +201,9 @@ impl IterableDataset for CsvRows {
     fn iter(&self) -> Result<Samples<Vec<String>>> {
         let rows = self.options.reader(open(&self.path)?).into_records();
         let (id, workers) = worker_info().map_or((0, 1), |info| (info.id(), info.num_workers()));
-        let rows = rows.skip(id).step_by(workers);
-        Ok(Box::new(rows.map(|row| row.map(|row| fields(&row)).map_err(told))))
+        let (rows, path) = (rows.skip(id).step_by(workers), self.path.clone());
+        Ok(Box::new(rows.map(move |row| {
+            row.map(|row| fields(&row)).map_err(|error| in_file(&path, &told(error)))
+        })))
     }
 }

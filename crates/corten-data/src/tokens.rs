@@ -1,6 +1,6 @@
 //! Files of token numbers, mapped into memory.
 
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, check_index};
 use crate::sampler::integers;
 use corten_core::{DType, Generator, Result, Storage, default_cpu_generator, ensure, err};
 use corten_ops::{Tensor, op};
@@ -168,6 +168,7 @@ impl Dataset for TokenBlocks {
     }
 
     fn get(&self, index: usize) -> Result<(Tensor, Tensor)> {
+        check_index(index, self.len())?;
         self.file.block(index * self.size, self.size)
     }
 }

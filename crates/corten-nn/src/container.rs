@@ -56,11 +56,19 @@ impl Sequential {
 
     /// Adds a boxed module at the end.
     pub fn push_boxed(&mut self, module: Box<dyn Layer>) {
-        self.add(self.entries.len().to_string(), module);
+        // A name that was given may be a number.
+        let is_free = |name: &String| self.entries.iter().all(|entry| entry.name != *name);
+        let name = (self.entries.len()..).map(|number| number.to_string()).find(is_free);
+        self.add(name.unwrap_or_default(), module);
     }
 
+    /// A module of a known name takes the place of the one there, as names are those of a state dict.
     fn add(&mut self, name: String, module: Box<dyn Layer>) {
-        self.entries.push(Entry { name, module, hooks: Hooks::default() });
+        let entry = Entry { name, module, hooks: Hooks::default() };
+        match self.entries.iter_mut().find(|known| known.name == entry.name) {
+            Some(known) => *known = entry,
+            None => self.entries.push(entry),
+        }
     }
 
     /// How many modules there are.

@@ -301,7 +301,8 @@ impl EmbeddingBag {
         let (input, offsets, weights) = match offsets {
             Some(offsets) => (input.clone(), offsets.clone(), per_sample_weights.cloned()),
             None => {
-                let (count, width) = (input.numel(), input.size(1)?.max(1));
+                let (count, width) = (input.numel(), input.size(1)?);
+                ensure!(width > 0, Value, "bags of a 2D input must have a width, but got {width}");
                 let device = Some(input.device());
                 let dtype = Some(input.dtype());
                 let offsets = op::arange_start_step(

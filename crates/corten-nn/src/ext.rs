@@ -227,44 +227,39 @@ pub trait ModuleExt: Module {
                 dtype.name()
             );
         }
-        for (_, item) in self.items() {
-            if let Some(tensor) = item.tensor() {
-                convert(tensor, device, dtype)?;
-            }
-        }
-        Ok(())
+        convert_all(self, device, dtype, true)
     }
 
-    /// [`to_dtype`](Self::to_dtype) of `Float16`.
+    /// Casts floating-point parameters and buffers to `Float16`; complex ones stay.
     ///
     /// # Errors
     /// Those of the casts.
     fn half(&self) -> Result<()> {
-        self.to_dtype(DType::Float16)
+        convert_all(self, None, Some(DType::Float16), false)
     }
 
-    /// [`to_dtype`](Self::to_dtype) of `BFloat16`.
+    /// Casts floating-point parameters and buffers to `BFloat16`; complex ones stay.
     ///
     /// # Errors
     /// Those of the casts.
     fn bfloat16(&self) -> Result<()> {
-        self.to_dtype(DType::BFloat16)
+        convert_all(self, None, Some(DType::BFloat16), false)
     }
 
-    /// [`to_dtype`](Self::to_dtype) of `Float32`.
+    /// Casts floating-point parameters and buffers to `Float32`; complex ones stay.
     ///
     /// # Errors
     /// Those of the casts.
     fn float(&self) -> Result<()> {
-        self.to_dtype(DType::Float32)
+        convert_all(self, None, Some(DType::Float32), false)
     }
 
-    /// [`to_dtype`](Self::to_dtype) of `Float64`.
+    /// Casts floating-point parameters and buffers to `Float64`; complex ones stay.
     ///
     /// # Errors
     /// Those of the casts.
     fn double(&self) -> Result<()> {
-        self.to_dtype(DType::Float64)
+        convert_all(self, None, Some(DType::Float64), false)
     }
 
     /// A copy with parameters, buffers and modes of its own. What the module shares between its
@@ -320,15 +315,30 @@ fn once(
         .collect()
 }
 
+fn convert_all<M: Module + ?Sized>(
+    module: &M,
+    device: Option<Device>,
+    dtype: Option<DType>,
+    casts_complex: bool,
+) -> Result<()> {
+    let items = module.items().into_iter();
+    items.filter_map(|(_, item)| item.tensor()).try_for_each(|tensor| {
+        let is_cast =
+            tensor.dtype().is_floating_point() || casts_complex && tensor.dtype().is_complex();
+        convert(tensor, device, dtype.filter(|_| is_cast))
+    })
+}
+
 fn convert(tensor: &Tensor, device: Option<Device>, dtype: Option<DType>) -> Result<()> {
-    let is_cast = tensor.dtype().is_floating_point() || tensor.dtype().is_complex();
-    let dtype = dtype.filter(|_| is_cast).unwrap_or(tensor.dtype());
+    let dtype = dtype.unwrap_or(tensor.dtype());
     let device = device.unwrap_or(tensor.device());
     let move_one = |one: &Tensor| no_grad(|| op::to_device(one, device, dtype, false, false, None));
+    // Both are made before either is replaced: an error leaves the gradient where it is.
     let grad = tensor.grad().map(|grad| move_one(&grad)).transpose()?;
+    let moved = move_one(tensor)?;
     if grad.is_some() {
         tensor.set_grad(None)?;
     }
-    tensor.set_data(&move_one(tensor)?)?;
+    tensor.set_data(&moved)?;
     if grad.is_some() { tensor.set_grad(grad.as_ref()) } else { Ok(()) }
 }

@@ -118,7 +118,9 @@ pub use attention::{
     AttentionMasks, AttentionWeights, MultiheadAttention, MultiheadAttentionOptions,
 };
 pub use batch_norm::*;
-pub use clip::{clip_grad_norm_, clip_grad_value_};
+pub use clip::{
+    ClipGradOptions, clip_grad_norm_, clip_grad_norm_with, clip_grad_value_, total_norm,
+};
 pub use container::{ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential};
 pub use conv::*;
 pub use copy::Memo;

@@ -6,7 +6,7 @@ use crate::copy::Memo;
 use crate::hooks::Hooks;
 use corten_autograd::Autograd;
 use corten_core::{Result, bail};
-use corten_ops::Tensor;
+use corten_ops::{Tensor, op};
 use std::any::Any;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -199,6 +199,8 @@ impl Parameter {
     /// # Errors
     /// For dtypes without gradients.
     pub fn with(tensor: Tensor, requires_grad: bool) -> Result<Self> {
+        // A parameter is a leaf: what it was computed from is not trained through it.
+        let tensor = if tensor.is_leaf() { tensor } else { op::detach(&tensor)? };
         tensor.requires_grad_(requires_grad)?;
         Ok(Self(tensor))
     }

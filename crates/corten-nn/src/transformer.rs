@@ -294,9 +294,13 @@ impl TransformerEncoder {
     /// # Errors
     /// For shapes that do not fit.
     pub fn forward_masked(&self, src: &Tensor, masks: AttentionMasks<'_>) -> Result<Tensor> {
-        let layers = self.layers.iter();
-        let output =
-            layers.into_iter().try_fold(src.clone(), |x, layer| layer.forward_masked(&x, masks))?;
+        let output = self.layers.iter().try_fold(src.clone(), |x, layer| {
+            // As `call`, with masks.
+            match layer.hooks.present() {
+                None => layer.forward_masked(&x, masks),
+                Some(hooks) => hooks.around(&x, |x| layer.forward_masked(x, masks)),
+            }
+        })?;
         self.norm.as_ref().map_or(Ok(output.clone()), |norm| norm.call(&output))
     }
 }

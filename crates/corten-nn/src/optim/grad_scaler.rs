@@ -31,8 +31,8 @@ impl Default for GradScalerOptions {
 /// Multiplies losses by a scale that grows while gradients are finite, and shrinks, the step being skipped,
 /// when they are not.
 ///
-/// For each iteration: [`scale`](Self::scale) of the loss, its backward pass, [`step`](Self::step),
-/// [`update`](Self::update).
+/// For each iteration: [`scale`](Self::scale) of the losses, their backward passes, [`step`](Self::step) of each
+/// optimizer, one [`update`](Self::update).
 ///
 /// ```
 /// use corten::nn::optim::{GradScaler, GradScalerOptions};
@@ -54,19 +54,24 @@ pub struct GradScaler {
     options: GradScalerOptions,
     scale: f64,
     growth_tracker: i64,
-    stage: Stage,
-    is_finite: bool,
+    seen: Vec<Seen>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Ready,
-    Unscaled,
-    Stepped,
+/// What became of the gradients of an optimizer since the last update.
+struct Seen {
+    /// The addresses of its parameters, by which it is known again.
+    parameters: Vec<usize>,
+    has_grads: bool,
+    is_finite: bool,
+    is_stepped: bool,
+}
+
+fn addresses(optimizer: &dyn Optimizer) -> Vec<usize> {
+    optimizer.parameters().iter().map(|parameter| parameter.impl_ptr() as usize).collect()
 }
 
 impl GradScaler {
-    /// A scaler of one optimizer.
+    /// A scaler of the losses of one or several optimizers.
     ///
     /// # Errors
     /// `Value` for a growth factor up to 1 or a backoff factor from 1.
@@ -74,7 +79,7 @@ impl GradScaler {
         ensure!(options.growth_factor > 1.0, Value, "The growth factor must be > 1.0.");
         ensure!(options.backoff_factor < 1.0, Value, "The backoff factor must be < 1.0.");
         let scale = options.init_scale;
-        Ok(Self { options, scale, growth_tracker: 0, stage: Stage::Ready, is_finite: true })
+        Ok(Self { options, scale, growth_tracker: 0, seen: Vec::new() })
     }
 
     /// The loss times the scale.
@@ -82,7 +87,10 @@ impl GradScaler {
     /// # Errors
     /// Those of the product.
     pub fn scale(&self, loss: &Tensor) -> Result<Tensor> {
-        op::mul_scalar(loss, self.scale.into())
+        // As a tensor: the product of a loss in a short dtype is a float32, which does not overflow.
+        let (dtype, device) = (Some(DType::Float32), Some(loss.device()));
+        let scale = op::scalar_tensor(self.scale.into(), dtype, None, device, None)?;
+        op::mul_tensor(loss, &scale)
     }
 
     /// Divides the gradients by the scale, for clipping; [`step`](Self::step) does it else.
@@ -90,29 +98,27 @@ impl GradScaler {
     /// # Errors
     /// `Runtime` when it was called since the last update; `Value` for gradients in float16.
     pub fn unscale_(&mut self, optimizer: &dyn Optimizer) -> Result<()> {
-        match self.stage {
-            Stage::Ready => {}
-            Stage::Unscaled => corten_core::bail!(
+        let parameters = addresses(optimizer);
+        if let Some(seen) = self.seen.iter().find(|seen| seen.parameters == parameters) {
+            ensure!(!seen.is_stepped, Runtime, "unscale_() is being called after step().");
+            corten_core::bail!(
                 Runtime,
                 "unscale_() has already been called on this optimizer since the last update()."
-            ),
-            Stage::Stepped => {
-                corten_core::bail!(Runtime, "unscale_() is being called after step().")
-            }
+            );
         }
         let inverse = 1.0 / self.scale;
-        self.is_finite = true;
+        let (mut has_grads, mut is_finite) = (false, true);
         no_grad(|| {
             for grad in optimizer.parameters().iter().filter_map(Autograd::grad) {
                 let is_half = grad.dtype() == DType::Float16;
                 ensure!(!is_half, Value, "Attempting to unscale FP16 gradients.");
                 let finite = op::item(&op::all(&op::isfinite(&grad)?)?)?;
-                self.is_finite &= finite.to_f64() != 0.0;
+                (has_grads, is_finite) = (true, is_finite && finite.to_f64() != 0.0);
                 op::mul__scalar(&grad, inverse.into())?;
             }
             Ok(())
         })?;
-        self.stage = Stage::Unscaled;
+        self.seen.push(Seen { parameters, has_grads, is_finite, is_stepped: false });
         Ok(())
     }
 
@@ -121,24 +127,37 @@ impl GradScaler {
     /// # Errors
     /// `Runtime` when it was called since the last update; those of the step.
     pub fn step(&mut self, optimizer: &mut dyn Optimizer) -> Result<bool> {
+        let parameters = addresses(optimizer);
+        let place = self.seen.iter().position(|seen| seen.parameters == parameters);
+        let place = match place {
+            Some(place) => place,
+            None => {
+                self.unscale_(optimizer)?;
+                self.seen.len() - 1
+            }
+        };
+        let seen = &mut self.seen[place];
         ensure!(
-            self.stage != Stage::Stepped,
+            !seen.is_stepped,
             Runtime,
             "step() has already been called since the last update()."
         );
-        if self.stage == Stage::Ready {
-            self.unscale_(optimizer)?;
-        }
-        self.stage = Stage::Stepped;
-        if self.is_finite {
+        ensure!(seen.has_grads, Runtime, "No inf checks were recorded for this optimizer.");
+        seen.is_stepped = true;
+        let is_finite = seen.is_finite;
+        if is_finite {
             optimizer.step()?;
         }
-        Ok(self.is_finite)
+        Ok(is_finite)
     }
 
     /// Changes the scale by what the gradients were, and begins the next iteration.
     pub fn update(&mut self) {
-        if !self.is_finite {
+        let seen = std::mem::take(&mut self.seen);
+        if seen.iter().all(|seen| !seen.has_grads) {
+            return;
+        }
+        if seen.iter().any(|seen| !seen.is_finite) {
             self.scale *= self.options.backoff_factor;
             self.growth_tracker = 0;
         } else {
@@ -152,7 +171,6 @@ impl GradScaler {
                 self.growth_tracker = 0;
             }
         }
-        (self.stage, self.is_finite) = (Stage::Ready, true);
     }
 
     /// The scale.

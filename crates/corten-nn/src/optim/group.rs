@@ -32,6 +32,9 @@ pub trait Settings: Clone + Default {
     /// The settings under PyTorch's names, in its order.
     fn to_values(&self) -> Vec<(String, Value)>;
 
+    /// Whether a name is that of a setting.
+    fn is_setting(&self, name: &str) -> bool;
+
     /// Takes over a setting of a file. Whether the name is known and the value has the right type.
     fn set(&mut self, name: &str, value: &Value) -> bool;
 }
@@ -130,6 +133,10 @@ macro_rules! settings {
                     $((stringify!($field).to_owned(), self.$field.to_value()),)*
                     $((stringify!($extra).to_owned(), $value),)*
                 ]
+            }
+
+            fn is_setting(&self, name: &str) -> bool {
+                [$(stringify!($field)),*].contains(&name)
             }
 
             fn set(&mut self, name: &str, value: &$crate::optim::Value) -> bool {

@@ -107,6 +107,10 @@ struct Change {
     inverse: f64,
 }
 
+fn evaluations(max_iter: usize) -> usize {
+    max_iter.saturating_mul(5) / 4
+}
+
 fn number(tensor: &Tensor) -> Result<f64> {
     Ok(op::item(tensor)?.to_f64())
 }
@@ -128,7 +132,7 @@ impl Lbfgs {
         params: impl IntoIterator<Item = Tensor>,
         mut options: LbfgsOptions,
     ) -> Result<Self> {
-        options.max_eval.get_or_insert(options.max_iter * 5 / 4);
+        options.max_eval.get_or_insert(evaluations(options.max_iter));
         ensure!(options.lr >= 0.0, Value, "Invalid learning rate: {}", options.lr);
         let group = ParamGroup::new(params, options);
         check_groups(std::slice::from_ref(&group))?;
@@ -183,7 +187,7 @@ impl Lbfgs {
 
     fn iterate(&mut self, closure: Closure<'_>, mut loss: f64, mut grad: Tensor) -> Result<()> {
         let options = self.group.options.clone();
-        let most = options.max_eval.unwrap_or(options.max_iter * 5 / 4);
+        let most = options.max_eval.unwrap_or_else(|| evaluations(options.max_iter));
         let (mut evaluations, mut iterations) = (1, 0);
         while iterations < options.max_iter {
             iterations += 1;

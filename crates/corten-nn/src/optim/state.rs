@@ -2,7 +2,7 @@
 
 use super::by_parameter::ParameterState;
 use super::group::{ParamGroup, Settings};
-use corten_core::{Result, ensure, err};
+use corten_core::{DType, Result, ensure, err};
 use corten_io::Value;
 use corten_ops::{Tensor, op};
 use std::collections::BTreeMap;
@@ -73,6 +73,11 @@ impl OptimizerState {
             );
             for (name, value) in saved.iter().filter(|(name, _)| name != "params") {
                 if !group.options.set(name, value) {
+                    ensure!(
+                        !group.options.is_setting(name),
+                        Value,
+                        "a parameter group of the state has a wrong '{name}'"
+                    );
                     keep(&mut group.extra, name, value);
                 }
             }
@@ -142,17 +147,23 @@ fn numbers(group: &[(String, Value)]) -> Result<Vec<usize>> {
 /// Copies of state with the device and, but for counts of steps, the dtype of the parameter.
 fn cast_entries(parameter: &Tensor, entries: &[(String, Value)]) -> Result<ParameterState> {
     let cast = |(name, value): &(String, Value)| {
-        Ok((name.clone(), if name == "step" { step(value)? } else { cast_like(parameter, value)? }))
+        let value = match (&**name, value) {
+            // Old files have these as numbers.
+            ("step" | "eta" | "mu" | "mu_product", Value::Int(_) | Value::Float(_)) => {
+                count_of(value)?
+            }
+            ("step", Value::Tensor(step)) => Value::Tensor(op::clone(step, None)?),
+            _ => cast_like(parameter, value)?,
+        };
+        Ok((name.clone(), value))
     };
     Ok(ParameterState(entries.iter().map(cast).collect::<Result<_>>()?))
 }
 
-/// A count of steps; old files have it as a number.
-fn step(value: &Value) -> Result<Value> {
-    Ok(match value {
-        Value::Tensor(step) => Value::Tensor(op::clone(step, None)?),
-        other => other.clone(),
-    })
+fn count_of(number: &Value) -> Result<Value> {
+    let number = number.number().unwrap_or_default();
+    let tensor = op::scalar_tensor(number.into(), Some(DType::Float32), None, None, None)?;
+    Ok(Value::Tensor(tensor))
 }
 
 fn cast_like(parameter: &Tensor, value: &Value) -> Result<Value> {

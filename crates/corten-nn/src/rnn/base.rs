@@ -203,6 +203,12 @@ impl Recurrent {
             "input must have 2 dimensions, got {}",
             input.data.dim()
         );
+        ensure!(
+            input.batch_sizes.is_sorted_by(|a, b| a >= b && *b > 0),
+            Value,
+            "batch_sizes of a packed sequence must be positive and must not rise, got {:?}",
+            input.batch_sizes
+        );
         let permuted = |states: Vec<Tensor>, order: &Option<Tensor>| match order {
             Some(order) => each(&states, |state| op::index_select(state, 1, order)),
             None => Ok(states),

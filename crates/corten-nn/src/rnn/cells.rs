@@ -202,6 +202,12 @@ fn step(
             Value,
             "{name}: Expected hidden to be 1D or 2D, got {rank}D instead"
         );
+        ensure!(
+            is_batch == (rank == 2),
+            Value,
+            "{name}: Expected hidden to be {}D as the input is, got {rank}D instead",
+            input.dim()
+        );
         let state = batched(state)?;
         let (rows, width) = (state.size(0)?, state.size(1)?);
         ensure!(

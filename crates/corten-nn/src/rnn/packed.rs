@@ -96,7 +96,13 @@ fn to_device(tensor: &Tensor, like: &Tensor) -> Result<Tensor> {
 }
 
 fn check_lengths(counts: &[i64], input: &Tensor) -> Result<()> {
-    let batch = if input.dim() < 2 { 0 } else { input.size(1)? };
+    ensure!(
+        input.dim() >= 2,
+        Runtime,
+        "input must have 2 dimensions or more, for lengths and samples, got {}",
+        input.dim()
+    );
+    let batch = input.size(1)?;
     ensure!(
         counts.len() as i64 == batch,
         Runtime,

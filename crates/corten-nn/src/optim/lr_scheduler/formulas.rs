@@ -157,6 +157,11 @@ impl RateRule for ConstantRule {
     fields!("factor" => factor, "total_iters" => total_iters);
 }
 
+/// How much of a schedule is done; nothing that can be said of one without steps.
+fn share(epoch: i64, total: i64) -> Option<f64> {
+    (total > 0).then(|| epoch.min(total) as f64 / total as f64)
+}
+
 /// `lr` times a factor that goes linearly from `start_factor` to `end_factor`.
 #[doc = schedule_example!("LinearLR::new(&mut optimizer, 0.5, 1.0, 4)?", "0.1")]
 pub type LinearLR = Scheduled<LinearRule>;
@@ -212,7 +217,7 @@ impl RateRule for LinearRule {
     }
 
     fn closed_form(&self, epoch: i64, base: f64, _: usize) -> Option<f64> {
-        let done = epoch.min(self.total_iters) as f64 / self.total_iters as f64;
+        let done = share(epoch, self.total_iters)?;
         Some(base * (self.start_factor + (self.end_factor - self.start_factor) * done))
     }
 
@@ -287,7 +292,7 @@ impl RateRule for PolynomialRule {
     }
 
     fn closed_form(&self, epoch: i64, base: f64, _: usize) -> Option<f64> {
-        let done = epoch.min(self.total_iters) as f64 / self.total_iters as f64;
+        let done = share(epoch, self.total_iters)?;
         Some(base * (1.0 - done).powf(self.power))
     }
 

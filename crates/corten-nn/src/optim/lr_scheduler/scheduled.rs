@@ -2,7 +2,7 @@
 
 use super::super::{Optimizer, Value};
 use super::{LrScheduler, find, int, keep, kept, list, numbers};
-use corten_core::{Result, err};
+use corten_core::{Result, ensure, err};
 
 /// What a rate is computed from.
 ///
@@ -144,6 +144,7 @@ impl<R: RateRule> Scheduled<R> {
 
     /// Sets the rates of an epoch, after [`RateRule::advance`].
     fn go(&mut self, optimizer: &mut dyn Optimizer, epoch: i64, is_initial: bool) -> Result<()> {
+        self.check_groups(optimizer)?;
         self.step_count += 1;
         let mut rates = Vec::new();
         for (group, &base) in self.base_lrs.iter().enumerate() {
@@ -152,6 +153,16 @@ impl<R: RateRule> Scheduled<R> {
             rates.push(self.rule.rate(&at)?);
         }
         self.apply(optimizer, epoch, rates);
+        Ok(())
+    }
+
+    fn check_groups(&self, optimizer: &dyn Optimizer) -> Result<()> {
+        let (made_for, given) = (self.base_lrs.len(), optimizer.group_count());
+        ensure!(
+            given >= made_for,
+            Value,
+            "a scheduler made for {made_for} parameter groups was given an optimizer with {given}"
+        );
         Ok(())
     }
 
@@ -183,6 +194,7 @@ impl<R: RateRule> LrScheduler for Scheduled<R> {
         let closed = bases.map(|(group, &base)| self.rule.closed_form(0, base, group));
         match closed.collect::<Option<Vec<f64>>>() {
             Some(rates) => {
+                self.check_groups(optimizer)?;
                 self.step_count += 1;
                 self.apply(optimizer, 0, rates);
                 Ok(())
@@ -226,6 +238,13 @@ impl<R: RateRule> LrScheduler for Scheduled<R> {
         let (epoch, count) =
             (number("last_epoch", self.last_epoch)?, number("_step_count", self.step_count)?);
         let (bases, last) = (rates("base_lrs", &self.base_lrs)?, rates("_last_lr", &self.last_lr)?);
+        ensure!(
+            bases.len() == self.base_lrs.len() && last.len() >= bases.len(),
+            Value,
+            "the state of a scheduler is of {} parameter groups, but the scheduler has {}",
+            bases.len(),
+            self.base_lrs.len()
+        );
         for (name, value) in state {
             if !self.rule.set_field(name, value) {
                 return Err(refused(name));
