@@ -38,11 +38,6 @@ def cpu_bytes(storage):
     return byte_view(storage if storage.device.type == "cpu" else storage.cpu())
 
 
-def storage_bytes(storage):
-    """A copy of a storage's bytes, from any device."""
-    return bytes(cpu_bytes(storage))
-
-
 def writing_all(file):
     """A function that writes all of a bytes object to a file, of which some write only a part."""
 

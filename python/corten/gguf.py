@@ -48,7 +48,7 @@ def load(filename):
     return File(
         opened.metadata(), {name: opened.tensor(name) for name, *_ in rows},
         {name: kind for name, kind, *_ in rows}, {name: shape for name, _, shape, _ in rows},
-        frozenset(name for name, *_, is_plain in rows if not is_plain),
+        frozenset(name for name, *_, has_dtype in rows if not has_dtype),
     )
 
 

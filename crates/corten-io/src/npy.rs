@@ -170,6 +170,7 @@ fn header(file: &mut impl Read) -> Result<(Header, u64)> {
         Value,
         "the header has {size} bytes: more than {LARGEST_HEADER} are not read"
     );
+    // Bounded: by `LARGEST_HEADER`.
     let mut text = vec![0; size];
     file.read_exact(&mut text).map_err(end)?;
     let text = std::str::from_utf8(&text).map_err(|_| err!(Value, "cannot parse header"))?;

@@ -174,6 +174,7 @@ fn starts<R: Read + Seek>(zip: &mut ZipArchive<R>) -> Result<Vec<(u64, Vec<u8>)>
 fn check_names<R: Read + Seek>(file: &mut R, starts: &[(u64, Vec<u8>)]) -> Result<(), String> {
     for (start, name) in starts {
         let shown = || String::from_utf8_lossy(name);
+        // Bounded: names of zip files have 65,535 bytes at most.
         let mut header = vec![0; LOCAL_HEADER + name.len()];
         let read = file.seek(SeekFrom::Start(*start)).and_then(|_| file.read_exact(&mut header));
         read.map_err(|_| format!("the record {:.80} reaches beyond the file", shown()))?;

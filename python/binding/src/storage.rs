@@ -4,13 +4,9 @@ use crate::args::parser;
 use crate::py::call::OwnedArgs;
 use crate::py::class::{Class, TypeBuilder, instance, instance_of, this, value};
 use crate::py::errors::{index_error, runtime_error, type_error};
-use crate::py::gil::Shared;
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, slot};
 use crate::types;
-use corten_core::mapped::is_memory_writable;
-use corten_core::{
-    DType, DataPtr, Device, LentMemory, Storage, TensorBase, TensorOptions, try_vec,
-};
+use corten_core::{DType, Device, LentMemory, Storage, TensorBase, TensorOptions, try_vec};
 use corten_ops::Tensor;
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -346,35 +342,9 @@ pub(crate) fn tensor_over(object: &Obj, dtype: Option<DType>) -> Py<Tensor> {
 
 /// The functions of the module.
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
-    vec![
-        method!("_set_storage_class", |_m: &Obj, args: Args<'_>| {
-            let [class] = args.positional else { return Err(type_error("one class expected")) };
-            PUBLIC.store(class.clone().into_ptr().cast(), Ordering::Relaxed);
-            Ok(Obj::none())
-        }),
-        method!("_storage_from_buffer", from_buffer),
-    ]
-}
-
-/// `_storage_from_buffer(object, offset, nbytes)`: shares the memory of a writable buffer.
-fn from_buffer(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    let parser = parser!("_storage_from_buffer(any buffer, int offset=0, int nbytes=-1)");
-    let bound = parser.parse(None, args)?;
-    let view = crate::creation::Buffer::new(bound.object(0)?)?;
-    let (data, total, read_only) = view.memory();
-    let offset = bound.int(1)?.max(0) as usize;
-    let nbytes = match bound.int(2)? {
-        count if count < 0 => total.saturating_sub(offset),
-        count => count as usize,
-    };
-    if offset.checked_add(nbytes).is_none_or(|end| end > total) {
-        return Err(runtime_error("the buffer is too small"));
-    }
-    let keep = Box::new((view, Shared::new(bound.object(0)?.clone())));
-    let start = data.wrapping_add(offset);
-    let made = Storage::from_data_ptr(DataPtr::with_owner(start, keep, Device::CPU), nbytes);
-    if read_only && !is_memory_writable(start, nbytes) {
-        made.set_write_error(Some(crate::tensor::PROTECTED.to_owned()));
-    }
-    wrap(&made)
+    vec![method!("_set_storage_class", |_m: &Obj, args: Args<'_>| {
+        let [class] = args.positional else { return Err(type_error("one class expected")) };
+        PUBLIC.store(class.clone().into_ptr().cast(), Ordering::Relaxed);
+        Ok(Obj::none())
+    })]
 }

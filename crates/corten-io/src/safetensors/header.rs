@@ -1,7 +1,7 @@
 //! The header: what a file says of its tensors is checked before anything of it is used.
 
 use super::Metadata;
-use corten_core::{DType, Error, ErrorKind, Result, ensure, err, try_vec};
+use corten_core::{DType, Error, ErrorKind, Result, ensure, err, try_vec, try_with_capacity};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::HashSet;
@@ -114,7 +114,7 @@ impl Header {
             .map_err(|error| invalid(format_args!("invalid JSON in header: {error}")))?;
         let mut entries = parsed.entries;
         entries.sort_by_key(|(_, entry)| entry.data_offsets);
-        let (mut end, mut tensors) = (0, Vec::with_capacity(entries.len()));
+        let (mut end, mut tensors) = (0, try_with_capacity(entries.len())?);
         for (name, entry) in entries {
             let (from, to) = entry.data_offsets;
             let info = entry.checked(name, start)?;

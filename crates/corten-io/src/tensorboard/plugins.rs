@@ -3,7 +3,7 @@
 use super::record::Message;
 use super::summary::Summary;
 use crate::value::Value;
-use corten_core::{Result, bail, ensure};
+use corten_core::{Result, bail, ensure, try_vec};
 use corten_ops::Tensor;
 
 /// The data type of single precision in TensorBoard's tensors.
@@ -45,7 +45,7 @@ impl Summary {
         let (labels, predictions) = (labels.to_vec::<bool>()?, predictions.to_vec::<f64>()?);
         let weights = match weights {
             Some(weights) => weights.to_vec::<f64>()?,
-            None => vec![1.0; predictions.len()],
+            None => try_vec(1.0, predictions.len())?,
         };
         ensure!(
             labels.len() == predictions.len() && weights.len() == predictions.len(),
@@ -57,7 +57,7 @@ impl Summary {
         );
         let count = thresholds.min(MOST_THRESHOLDS);
         ensure!(count > 0, Value, "a curve has one threshold at least");
-        let (mut right, mut wrong) = (vec![0.0; count], vec![0.0; count]);
+        let (mut right, mut wrong) = (try_vec(0.0, count)?, try_vec(0.0, count)?);
         for ((is_true, prediction), weight) in labels.iter().zip(&predictions).zip(&weights) {
             let at = (prediction * (count - 1) as f64).floor().clamp(0.0, (count - 1) as f64);
             let counted = if *is_true { &mut right } else { &mut wrong };

@@ -34,9 +34,9 @@ impl Class for PyOpened {
             method!("describe", |s: &Obj, _a: Args<'_>| {
                 let tensors = get_this(s).tensors().iter().map(|info| {
                     let (name, ty) = (Obj::str_from(&info.name), &info.element_type);
-                    let is_plain = Obj::bool(ty.dtype.is_some());
+                    let has_dtype = Obj::bool(ty.dtype.is_some());
                     let shape = Obj::int_tuple(&info.shape);
-                    Obj::tuple([name, Obj::str_from(ty.name), shape, Ok(is_plain)])
+                    Obj::tuple([name, Obj::str_from(ty.name), shape, Ok(has_dtype)])
                 });
                 Obj::list(tensors)
             }),

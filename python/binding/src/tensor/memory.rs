@@ -95,7 +95,7 @@ pub(crate) fn over_foreign_on(
 }
 
 /// Why some imported memory cannot be written.
-pub(crate) const PROTECTED: &str = "the memory of this tensor is read-only: it was imported from memory that is \
+const PROTECTED: &str = "the memory of this tensor is read-only: it was imported from memory that is \
     protected against writes, such as a file that is mapped for reading. Write to a clone() of it.";
 
 /// A tensor's memory for objects of other libraries, which may outlive the tensor and see none of what

@@ -50,7 +50,7 @@ pub(crate) use class::{add_to, functions};
 pub(crate) use convert::legacy_name;
 pub(crate) use item::{index_object, item};
 pub(crate) use memory::{
-    PROTECTED, dense_copy, empty, forbid_resizing, from_bytes, lend, over_foreign, over_foreign_on,
+    dense_copy, empty, forbid_resizing, from_bytes, lend, over_foreign, over_foreign_on,
     requires_grad, set_requires_grad, to_bytes,
 };
 pub(crate) use names::{dim_name, dim_names};

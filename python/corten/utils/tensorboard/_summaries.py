@@ -71,7 +71,7 @@ def pr_curve(tag, labels, predictions, num_thresholds, weights=None):
     return _C._summary_pr_curve(tag, tensor(labels), tensor(predictions), num_thresholds, weights)
 
 
-def _plain(x):
+def _item(x):
     if hasattr(x, "item"):
         x = x.item()
     if not isinstance(x, (bool, int, float, str)):
@@ -83,6 +83,6 @@ def hyperparameters(hparams, metrics, domains=None):
     """The three summaries of a run: what there is, how it started, how it ended."""
     if not isinstance(hparams, dict) or not isinstance(metrics, dict):
         raise TypeError("parameters `hparam_dict` and `metric_dict` must be dictionaries")
-    parameters = {name: _plain(x) for name, x in hparams.items() if x is not None}
-    listed = {name: [_plain(x) for x in values] for name, values in (domains or {}).items()}
+    parameters = {name: _item(x) for name, x in hparams.items() if x is not None}
+    listed = {name: [_item(x) for x in values] for name, values in (domains or {}).items()}
     return _C._summary_hyperparameters(parameters, list(metrics), listed)
