@@ -63,6 +63,7 @@ pub(crate) fn io_error(path: &Path, error: &std::io::Error) -> Error {
 /// A name that no other writer has, of this process or of another.
 fn temporary_beside(path: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let (process, number) = (corten_core::clock::process_id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let (process, number) =
+        (corten_core::clock::process_id(), COUNT.fetch_add(1, Ordering::Relaxed));
     path.with_file_name(format!(".corten-{process}-{number}.tmp"))
 }

@@ -46,7 +46,7 @@ pub extern "C" fn round_trip() -> f64 {
         let weights = model.state_dict()?;
         let named = weights.iter().map(|(name, tensor)| (name.clone(), tensor));
         let bytes = safetensors::to_bytes(named, None)?;
-        for (name, tensor) in safetensors::load_bytes(&bytes)? {
+        for (name, tensor) in safetensors::read(&bytes)? {
             let saved = weights.iter().find(|(other, _)| *other == name);
             let saved = saved.map(|(_, saved)| saved.to_vec::<f32>()).transpose()?;
             corten::core::ensure!(saved == Some(tensor.to_vec()?), Runtime, "{name} differs");

@@ -145,8 +145,8 @@ fn safetensors_and_gguf_come_back() -> Result<()> {
     }
     let bytes = safetensors::to_bytes(named(), None)?;
     assert_eq!(bytes, std::fs::read(&path).unwrap());
-    assert_same(&safetensors::load_bytes(&bytes)?, &tensors)?;
-    assert!(safetensors::load_bytes(&[]).is_err());
+    assert_same(&safetensors::read(&bytes)?, &tensors)?;
+    assert!(safetensors::read(&[]).is_err());
     gguf::save(&path, &[("kind".to_owned(), Value::Int(3))], &tensors)?;
     for file in
         [gguf::Opened::new(&path)?, gguf::Opened::from_bytes(&std::fs::read(&path).unwrap())?]

@@ -3,7 +3,7 @@
 
 use corten::nn::optim::{
     Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, Asgd, AveragedParameters, GradScaler, Lbfgs,
-    Muon, NAdam, Optimizer, RAdam, RmsProp, Rprop, Sgd, lr_scheduler as schedules,
+    Muon, NAdam, Optimizer, RAdam, RmsProp, Rprop, Sgd, SparseAdam, lr_scheduler as schedules,
 };
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/modules.md");

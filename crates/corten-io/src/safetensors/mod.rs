@@ -22,7 +22,7 @@ mod header;
 mod write;
 
 pub use header::TensorInfo;
-pub use write::{save, write};
+pub use write::{save, to_bytes, write};
 
 use crate::atomic::io_error;
 use crate::bytes::{copied, only_truths};

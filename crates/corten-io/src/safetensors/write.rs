@@ -3,7 +3,7 @@
 use super::Metadata;
 use super::header::{METADATA, encoded};
 use crate::atomic::{self, io_error};
-use corten_core::{DType, Result, bail, ensure};
+use corten_core::{DType, Result, bail, ensure, try_extend};
 use corten_ops::Tensor;
 use std::collections::HashSet;
 use std::io::Write;
@@ -37,6 +37,19 @@ pub fn write<'a>(
     put: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     Plan::new(tensors, metadata)?.write(put)
+}
+
+/// The bytes of a file of named tensors.
+///
+/// # Errors
+/// As [`save`].
+pub fn to_bytes<'a>(
+    tensors: impl IntoIterator<Item = (impl Into<String>, &'a Tensor)>,
+    metadata: Option<&Metadata>,
+) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    write(tensors, metadata, |piece| try_extend(&mut bytes, piece.iter().copied()))?;
+    Ok(bytes)
 }
 
 /// What comes where in a file.
