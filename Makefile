@@ -11,7 +11,7 @@ packaged = rm -rf target/$(1)/python && mkdir -p target/$(1)/python && cp -r pyt
 	rm -f target/$(1)/python/corten/_C.abi3.so && \
 	cp target/$(or $(2),$(1))/lib_C.so target/$(1)/python/corten/_C.abi3.so
 
-.PHONY: c-library c-test demo test test-full test-rust test-small musl wasm test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: c-library c-test demo test test-full test-rust test-small wasm test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -38,7 +38,6 @@ test-rust:
 SMALL := --package corten --no-default-features --features ndarray,serde --target-dir target/features
 test-small:
 	cargo test --quiet $(SMALL) --test small --test with_ndarray --test with_serde
-	cargo run --quiet $(SMALL) --example digits_cnn -- --epochs 1 --out target/features/digits
 
 ## The example `in_browser` in WebAssembly, which Node.js runs. `rustup target add wasm32-unknown-unknown` has the
 ## standard library for it.
@@ -46,14 +45,6 @@ WASM := wasm32-unknown-unknown
 wasm:
 	cargo build --package corten --no-default-features --example in_browser --target $(WASM) --target-dir target/wasm
 	node examples/wasm/run.mjs target/wasm/$(WASM)/debug/examples/in_browser.wasm
-
-## The digits trainer as a static program that needs no library of the system, trained for an epoch. `rustup target
-## add x86_64-unknown-linux-musl` has the standard library for it.
-MUSL := x86_64-unknown-linux-musl
-musl:
-	cargo build --package corten --no-default-features --features mmap,threads --example digits_cnn --target $(MUSL) \
-	    --target-dir target/musl
-	target/musl/$(MUSL)/debug/examples/digits_cnn --epochs 1 --out target/musl/digits
 
 test-loom:
 	RUSTFLAGS="--cfg loom" cargo test --quiet --package corten-core --test loom --target-dir target/loom
