@@ -38,7 +38,6 @@ test-rust:
 SMALL := --package corten --no-default-features --features ndarray,serde --target-dir target/features
 test-small:
 	cargo test --quiet $(SMALL) --test small --test with_ndarray --test with_serde
-	cargo run --quiet $(SMALL) --example digits_cnn -- --epochs 1 --out target/features/digits
 
 ## The example `in_browser` in WebAssembly, which Node.js runs. `rustup target add wasm32-unknown-unknown` has the
 ## standard library for it.
@@ -46,14 +45,6 @@ WASM := wasm32-unknown-unknown
 wasm:
 	cargo build --package corten --no-default-features --example in_browser --target $(WASM) --target-dir target/wasm
 	node examples/wasm/run.mjs target/wasm/$(WASM)/debug/examples/in_browser.wasm
-
-## The digits trainer as a static program that needs no library of the system, trained for an epoch. `rustup target
-## add x86_64-unknown-linux-musl` has the standard library for it.
-MUSL := x86_64-unknown-linux-musl
-musl:
-	cargo build --package corten --no-default-features --features mmap,threads --example digits_cnn --target $(MUSL) \
-	    --target-dir target/musl
-	target/musl/$(MUSL)/debug/examples/digits_cnn --epochs 1 --out target/musl/digits
 
 test-loom:
 	RUSTFLAGS="--cfg loom" cargo test --quiet --package corten-core --test loom --target-dir target/loom

@@ -40,7 +40,7 @@ pub(crate) mod avx512;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sse2;
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(test, not(target_arch = "x86_64")))]
 pub(crate) mod portable;
 
 pub(crate) mod convert;

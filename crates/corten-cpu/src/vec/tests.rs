@@ -1,6 +1,7 @@
 //! Accuracy of the vector mathematics at every level, against the C library in double precision.
 
 use super::baseline;
+use super::portable;
 use super::{Lanes, Level};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
@@ -132,10 +133,26 @@ fn samples(range: (f64, f64)) -> Vec<f64> {
 /// Fifty times as many in a release build.
 const SAMPLES: usize = if cfg!(debug_assertions) { 2_000 } else { 100_000 };
 
+/// The vectors of processors without a file of their own give what those of the baseline give, bit for bit.
+fn check_portable<F: Function>(name: &str, single: &[f32], double: &[f64]) {
+    let (mut out32, mut out64) = (vec![0.0; single.len()], vec![0.0; double.len()]);
+    apply::<portable::F32, F>(single, single, &mut out32);
+    apply::<portable::F64, F>(double, double, &mut out64);
+    for (got, want) in out32.iter().zip(run32::<F>(Level::Baseline, single, single)) {
+        let same = got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan());
+        assert!(same, "{name} f32: {got:e}, not {want:e}");
+    }
+    for (got, want) in out64.iter().zip(run64::<F>(Level::Baseline, double, double)) {
+        let same = got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan());
+        assert!(same, "{name} f64: {got:e}, not {want:e}");
+    }
+}
+
 /// Checks a function of one argument at all levels: within `ulps` of the C library.
 fn check<F: Function>(name: &str, reference: fn(f64) -> f64, range: (f64, f64), ulps: (f64, f64)) {
     let double = samples(range);
     let single: Vec<f32> = double.iter().map(|&x| x as f32).collect();
+    check_portable::<F>(name, &single, &double);
     for level in Level::available() {
         for (&x, got) in single.iter().zip(run32::<F>(level, &single, &single)) {
             let want = reference(f64::from(x));
@@ -170,6 +187,8 @@ fn exchange<V: Lanes>(number: impl Fn(usize) -> V::Elem) {
 #[test]
 fn lanes_are_exchanged_at_every_level() {
     let (single, double) = (|lane: usize| lane as f32 + 0.5, |lane: usize| lane as f64 + 0.5);
+    exchange::<portable::F32>(single);
+    exchange::<portable::F64>(double);
     for level in Level::available() {
         match level {
             Level::Baseline => {
