@@ -47,6 +47,17 @@ impl Term<'_> {
 }
 
 /// What may stand in an expression: tensors and numbers, references to them, and results of operators.
+///
+/// ```
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let (a, b) = (tensor![1.0, 2.0]?, tensor![3.0, 4.0]?);
+/// let sum = corten::ops::expr!(&a * &b - 1.0)?;
+/// assert_eq!(sum.to_vec::<f32>()?, [2.0, 7.0]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Operand<'a> {
     /// The operand as part of an expression.
     fn term(self) -> Term<'a>;

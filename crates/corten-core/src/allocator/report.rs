@@ -49,6 +49,21 @@ pub struct MemoryReport {
 
 /// Receives the events, on the thread that allocates or frees. It must not allocate tensors, nor wait for a
 /// thread that does.
+///
+/// ```
+/// use corten_core::allocator::{MemoryReport, MemoryReporter};
+/// use std::sync::atomic::{AtomicI64, Ordering};
+///
+/// /// Adds up what is taken and given back.
+/// struct Total(AtomicI64);
+///
+/// impl MemoryReporter for Total {
+///     fn report(&self, event: &MemoryReport) {
+///         self.0.fetch_add(event.nbytes, Ordering::Relaxed);
+///     }
+/// }
+/// let _: &dyn MemoryReporter = &Total(AtomicI64::new(0));
+/// ```
 pub trait MemoryReporter: Send + Sync {
     /// Takes note of one event.
     fn report(&self, event: &MemoryReport);
@@ -63,6 +78,24 @@ impl<F: Fn(&MemoryReport) + Send + Sync> MemoryReporter for F {
 static REPORTERS: RwLock<Vec<(u64, Arc<dyn MemoryReporter>)>> = RwLock::new(Vec::new());
 
 /// A reporter that is told of every allocation and free until this is dropped.
+///
+/// ```
+/// use corten_core::allocator::{MemoryReport, install_memory_reporter};
+/// use corten_core::{Device, Storage};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicI64, Ordering};
+///
+/// let taken = Arc::new(AtomicI64::new(0));
+/// let total = taken.clone();
+/// let installed = install_memory_reporter(Arc::new(move |event: &MemoryReport| {
+///     total.fetch_add(event.nbytes, Ordering::Relaxed);
+/// }));
+/// let storage = Storage::new(1000, Device::CPU)?;
+/// drop(installed);
+/// assert!(taken.load(Ordering::Relaxed) >= 1000);
+/// drop(storage);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[must_use = "the reporter is removed when this is dropped"]
 #[derive(Debug)]
 pub struct InstalledReporter(u64);

@@ -32,6 +32,12 @@ pub fn names_in_use() -> bool {
 }
 
 /// Names as messages print them: `['N', None]`.
+///
+/// ```
+/// use corten_core::ShownNames;
+///
+/// assert_eq!(ShownNames(&[Some("N".into()), None]).to_string(), "['N', None]");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ShownNames<'a>(pub &'a [DimName]);
 

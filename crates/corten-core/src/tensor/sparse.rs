@@ -18,6 +18,16 @@ use crate::geometry::checked_numel;
 use crate::{Device, DispatchKey, KeySet, Layout, Result, bail, ensure};
 
 /// The entries of a tensor in coordinate format.
+///
+/// ```
+/// use corten_core::{CooParts, DType, TensorBase, TensorOptions};
+///
+/// let indices = TensorBase::empty(&[2, 5], TensorOptions::default().dtype(DType::Int64))?;
+/// let values = TensorBase::empty(&[5], TensorOptions::default())?;
+/// let parts = CooParts { indices, values, coalesced: false };
+/// assert_eq!(parts.values.numel(), 5);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct CooParts {
     /// One column for each entry, of `int64` and shape (sparse dimensions, entries).
@@ -29,6 +39,20 @@ pub struct CooParts {
 }
 
 /// The entries of a tensor whose rows or columns are compressed.
+///
+/// ```
+/// use corten_core::{CompressedParts, DType, Layout, TensorBase, TensorOptions};
+///
+/// let whole = TensorOptions::default().dtype(DType::Int64);
+/// let parts = CompressedParts {
+///     layout: Layout::SparseCsr,
+///     compressed_indices: TensorBase::empty(&[4], whole)?,
+///     plain_indices: TensorBase::empty(&[5], whole)?,
+///     values: TensorBase::empty(&[5], TensorOptions::default())?,
+/// };
+/// assert_eq!(parts.layout, Layout::SparseCsr);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct CompressedParts {
     /// Which of the four compressed layouts.
@@ -44,6 +68,16 @@ pub struct CompressedParts {
 }
 
 /// What holds the entries of a sparse tensor.
+///
+/// ```
+/// use corten_core::{CooParts, DType, Layout, SparseParts, TensorBase, TensorOptions};
+///
+/// let indices = TensorBase::empty(&[2, 0], TensorOptions::default().dtype(DType::Int64))?;
+/// let values = TensorBase::empty(&[0], TensorOptions::default())?;
+/// let parts = SparseParts::Coo(CooParts { indices, values, coalesced: true });
+/// assert_eq!(parts.layout(), Layout::Sparse);
+/// # Ok::<(), corten_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub enum SparseParts {
     /// Coordinate format.

@@ -47,6 +47,7 @@ settings! {
 pub type SparseAdam = ByParameter<SparseAdamRule>;
 
 /// The formula of [`SparseAdam`].
+#[doc = rule_example!("SparseAdamRule", "SparseAdam")]
 pub struct SparseAdamRule;
 
 impl Rule for SparseAdamRule {

@@ -6,6 +6,17 @@ use crate::registry::AnyOp;
 use corten_core::{DimName, Result, bug, geometry};
 
 /// A call: the operator and its arguments.
+///
+/// ```
+/// use corten::ops::names::{Call, Inferred};
+///
+/// /// A rule: results have the names of the first tensor.
+/// fn keep(call: &Call<'_>) -> corten::Result<Inferred> {
+///     let names = call.inputs().first().and_then(|tensor| tensor.extra_meta()?.names);
+///     Ok(names.map_or(Inferred::Unnamed, |names| Inferred::All(names.to_vec())))
+/// }
+/// let _: fn(&Call<'_>) -> corten::Result<Inferred> = keep;
+/// ```
 pub struct Call<'a> {
     op: &'static dyn AnyOp,
     stack: &'a Stack,

@@ -10,6 +10,13 @@ const ELLIPSIS: &str = "...";
 
 /// A list of names: `["N", "C"]`, or `[Some("N"), None]` where some dimensions have none. `"..."`
 /// stands for those that are not mentioned, where a method says so.
+///
+/// ```
+/// use corten::ops::names::IntoNames;
+///
+/// assert_eq!(["N", "C"].into_names()[1].as_deref(), Some("C"));
+/// assert!([Some("N"), None].into_names()[1].is_none());
+/// ```
 pub trait IntoNames {
     /// The list.
     fn into_names(self) -> Vec<DimName>;

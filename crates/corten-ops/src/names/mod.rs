@@ -23,6 +23,13 @@ use corten_core::{DimName, DispatchKey, ExcludeGuard, NAMED, Result, ShownNames,
 use std::sync::Arc;
 
 /// How the names of an operator's results follow from those of its arguments.
+///
+/// ```
+/// use corten::ops::registry;
+///
+/// let rule = registry::find("aten::exp").and_then(|op| op.def().names);
+/// assert!(rule.is_some_and(|rule| !rule.is_given()));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// The name in the registry.
@@ -44,6 +51,12 @@ impl Rule {
 }
 
 /// What a rule says of the results.
+///
+/// ```
+/// use corten::ops::names::Inferred;
+///
+/// assert!(matches!(Inferred::All(vec![Some("N".into())]), Inferred::All(names) if names.len() == 1));
+/// ```
 #[derive(Clone, Debug)]
 pub enum Inferred {
     /// All have these names.

@@ -2,7 +2,7 @@
 //!
 //! The registry names them with `sparse = "coordinate::function"` (tensors in coordinate format) and
 //! `sparse_csr = "compressed::function"` (tensors in the four compressed layouts).
-//! See Note [Sparse tensors].
+//! Their layout in memory is that of the note on sparse tensors in `corten-core`.
 
 use crate::{Tensor, op};
 use corten_core::{
@@ -17,6 +17,18 @@ pub mod coordinate;
 pub mod values;
 
 /// The entries of a tensor in coordinate format.
+///
+/// ```
+/// use corten::ops::sparse::Coo;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![[0.0, 2.0], [0.0, 0.0]]?.to_sparse()?;
+/// let parts = Coo::of(&x);
+/// assert_eq!(parts.map(|parts| parts.values.to_vec::<f32>()).transpose()?, Some(vec![2.0]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Coo {
     /// One column for each entry, of `int64` and shape (sparse dimensions, entries).
@@ -88,6 +100,19 @@ impl Coo {
 }
 
 /// The entries of a tensor whose rows or columns are compressed.
+///
+/// ```
+/// use corten::ops::sparse::Compressed;
+/// use corten::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// let x = tensor![[0.0, 2.0], [0.0, 0.0]]?.to_sparse_csr(None)?;
+/// let parts = Compressed::of(&x);
+/// let ends = parts.map(|parts| parts.compressed_indices.to_vec::<i64>()).transpose()?;
+/// assert_eq!(ends, Some(vec![0, 1, 1]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Compressed {
     /// Which of the four compressed layouts.
