@@ -21,11 +21,11 @@ pub fn spread(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let dims: Vec<usize> = (0..counted).filter(|&dim| is_new(dim)).collect();
     let copies: i64 = dims.iter().map(|&dim| size[dim]).product();
     let (mut rows, mut inner) = (Vec::new(), copies);
-    for dim in 0..counted {
+    for (dim, &length) in size.iter().enumerate().take(counted) {
         rows.push(if is_new(dim) {
-            inner /= size[dim].max(1);
+            inner /= length.max(1);
             let device = Some(parts.indices.device());
-            let places = op::arange(size[dim].into(), Some(DType::Int64), None, device, None)?;
+            let places = op::arange(length.into(), Some(DType::Int64), None, device, None)?;
             let each = op::repeat_interleave_self_int(&places, inner, None, None)?;
             let count = if each.size(0)? == 0 { 0 } else { nnz * copies / each.size(0)? };
             op::repeat(&each, &[count])?
