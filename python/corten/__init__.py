@@ -136,10 +136,7 @@ _LAZY = {
         "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
         "rnn_tanh_cell",
     ), "_recurrent"),
-    **dict.fromkeys((
-        "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor",
-        "sparse_csc_tensor", "sparse_csr_tensor",
-    ), "sparse"),
+    **{f"sparse_{kind}_tensor": "sparse" for kind in ("bsc", "bsr", "compressed", "coo", "csc", "csr")},
     **dict.fromkeys((
         "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all",
         "_check_tensor_all_with", "_check_type", "_check_value", "_check_with",

@@ -247,14 +247,17 @@ def _sparse_only(name, expected):
     return method
 
 
-_FUNCTIONS = (
-    polygamma, polygamma_, pin_memory, const_data_ptr, is_distributed, record_stream, dense_dim,
-    sparse_dim, to_sparse, to_sparse_coo, sparse_mask, smm, dequantize, xpu,
-    mtia, ipu, reinforce, to_padded_tensor, to_device, __array_namespace__,
+#: Methods whose results are of the classes of this package, whatever operators there are.
+_OF_SPARSE = (
+    dense_dim, sparse_dim, to_sparse, to_sparse_coo, sparse_mask, smm,
     *map(_to_compressed, ("csr", "csc", "bsr", "bsc")),
     *map(_sparse_method, (
         "sspaddmm", "sparse_resize_", "sparse_resize_and_clear_", "resize_as_sparse_",
     )),
+)
+_FUNCTIONS = (
+    polygamma, polygamma_, pin_memory, const_data_ptr, is_distributed, record_stream, dequantize, xpu,
+    mtia, ipu, reinforce, to_padded_tensor, to_device, __array_namespace__,
 )
 _SPARSE = {
     "is_coalesced": "sparse coordinate", "coalesce": "sparse coordinate",
@@ -262,11 +265,6 @@ _SPARSE = {
     "crow_indices": "sparse row compressed", "col_indices": "sparse row compressed",
     "ccol_indices": "sparse column compressed", "row_indices": "sparse column compressed",
 }
-#: Methods whose results are of the classes of this package, whatever operators there are.
-_BY_CLASSES = frozenset((
-    "to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc", "sparse_mask",
-    "smm", "sspaddmm", "sparse_resize_", "sparse_resize_and_clear_", "sparse_dim", "dense_dim", *_SPARSE,
-))
 _REMOVED = ("cholesky", "eig", "lstsq", "qr", "solve", "symeig")
 
 
@@ -288,11 +286,12 @@ def _of_layout(name, method):
 
 
 def _attach():
-    methods = {function.__name__: function for function in _FUNCTIONS}
-    methods.update((name, _sparse_only(name, kind)) for name, kind in _SPARSE.items())
+    sparse = {function.__name__: function for function in _OF_SPARSE}
+    sparse.update((name, _sparse_only(name, kind)) for name, kind in _SPARSE.items())
+    methods = {function.__name__: function for function in _FUNCTIONS} | sparse
     methods.update((name, _removed(name)) for name in _REMOVED)
     for name, method in methods.items():
-        if name in _BY_CLASSES or not hasattr(Tensor, name):
+        if name in sparse or not hasattr(Tensor, name):
             method = _of_layout(name, method)
             method.__name__ = name
             method.__qualname__ = f"Tensor.{name}"

@@ -164,8 +164,19 @@ fn the_cost_of_products_is_declared() {
         }
         assert!(!product || !matches!(op.body, Body::Pointwise { .. }), "{name}");
         // Products outside of these families are those that multiply what they are given in pairs.
-        let elsewhere =
-            ["cdist", "pdist", "cov", "corrcoef", "kron", "mkldnn_linear", "foreach_mm"];
+        let elsewhere = [
+            "cdist",
+            "pdist",
+            "cov",
+            "corrcoef",
+            "kron",
+            "mkldnn_linear",
+            "foreach_mm",
+            "sparse",
+            "smm",
+            "hspmm",
+            "sspaddmm",
+        ];
         let paired = elsewhere.iter().any(|word| name.contains(word));
         assert!(!product || paired || PRODUCTS.contains(&op.family.as_str()), "{name}");
     }

@@ -9,8 +9,8 @@ from corten import _C
 from corten.overrides import TorchFunctionMode
 
 _FACTORIES = (
-    "as_tensor", "asarray", "range", "sparse_coo_tensor", "sparse_compressed_tensor", "sparse_csr_tensor",
-    "sparse_csc_tensor", "sparse_bsr_tensor", "sparse_bsc_tensor", "tensor", *_C._ops_tagged("factory"),
+    "as_tensor", "asarray", "range", "tensor", *_C._ops_tagged("factory"),
+    *(f"sparse_{kind}_tensor" for kind in ("coo", "compressed", "csr", "csc", "bsr", "bsc")),
 )
 _local = threading.local()
 

@@ -1,8 +1,8 @@
 //! Sparse tensors: kernels over the dense operators on their parts, the same on every device.
 //!
 //! The registry names them with `sparse = "coordinate::function"` (tensors in coordinate format) and
-//! `sparse_csr = "compressed::function"` (tensors in the four compressed layouts). See
-//! Note [Sparse tensors] for what such a tensor is.
+//! `sparse_csr = "compressed::function"` (tensors in the four compressed layouts).
+//! See Note [Sparse tensors].
 
 use crate::{Tensor, op};
 use corten_core::{

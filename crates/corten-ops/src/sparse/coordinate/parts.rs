@@ -232,6 +232,7 @@ pub(crate) fn infer_size(indices: &Tensor, values: &Tensor) -> Result<Vec<i64>> 
         indices.sizes().as_slice()
     );
     let mut size = if indices.size(1)? == 0 {
+        // Bounded: as many as dimensions.
         vec![0; indices.size(0)? as usize]
     } else {
         check_not_negative(indices)?;
