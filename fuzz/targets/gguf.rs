@@ -6,7 +6,10 @@ use corten_io::gguf::Opened;
 use corten_ops::ErrorKind;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+fuzz_target!(init: {
+    // Nothing else refers to the crate that registers kernels.
+    corten::init().unwrap_or_else(|error| panic!("{error}"));
+}, |bytes: &[u8]| {
     let file = match Opened::from_bytes(bytes) {
         Ok(file) => file,
         Err(error) => return assert_ne!(error.kind(), ErrorKind::Internal, "{error}"),

@@ -17,7 +17,9 @@ fn check(read: corten_ops::Result<Vec<Tensor>>) {
     match read {
         Ok(tensors) => {
             for tensor in tensors.iter().filter(|tensor| tensor.numel() < 1 << 12) {
-                assert!(tensor.to_vec::<f64>().is_ok());
+                if let Err(error) = tensor.to_vec::<f64>() {
+                    assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
+                }
             }
         }
         Err(error) => assert_eq!(error.kind(), ErrorKind::Value, "{error}"),
@@ -33,7 +35,10 @@ fn check_archive(bytes: &[u8]) {
     check(npy::read_npz(bytes).map(|all| all.into_iter().map(|(_, tensor)| tensor).collect()));
 }
 
-fuzz_target!(|bytes: &[u8]| {
+fuzz_target!(init: {
+    // Nothing else refers to the crate that registers kernels.
+    corten::init().unwrap_or_else(|error| panic!("{error}"));
+}, |bytes: &[u8]| {
     let Some(pieces) = built::pieces(bytes) else {
         check(npy::read(bytes).map(|tensor| vec![tensor]));
         return check_archive(bytes);

@@ -23,7 +23,10 @@ fn check(bytes: &[u8]) {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+fuzz_target!(init: {
+    // Nothing else refers to the crate that registers kernels.
+    corten::init().unwrap_or_else(|error| panic!("{error}"));
+}, |bytes: &[u8]| {
     let Some(pieces) = built::pieces(bytes) else { return check(bytes) };
     let Some(header) = pieces.first() else { return };
     let length = (header.len() as u64).to_le_bytes();

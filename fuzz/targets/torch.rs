@@ -40,7 +40,10 @@ fn check(bytes: &[u8]) {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+fuzz_target!(init: {
+    // Nothing else refers to the crate that registers kernels.
+    corten::init().unwrap_or_else(|error| panic!("{error}"));
+}, |bytes: &[u8]| {
     match built::pieces(bytes) {
         Some(pieces) => check(&archive(&pieces)),
         None => check(bytes),

@@ -11,7 +11,8 @@ pub fn pieces(bytes: &[u8]) -> Option<Vec<&[u8]>> {
     let [MARK, rest @ ..] = bytes else { return None };
     let (mut rest, mut found) = (rest, Vec::new());
     while let [low, high, data @ ..] = rest {
-        let (piece, after) = data.split_at(data.len().min(usize::from(*low) | usize::from(*high) << 8));
+        let (piece, after) =
+            data.split_at(data.len().min(usize::from(*low) | usize::from(*high) << 8));
         found.push(piece);
         rest = after;
     }
