@@ -65,10 +65,12 @@ impl Settings {
     }
 }
 
+type Call<M> = dyn Fn(&M, &[Tensor]) -> Result<Vec<Tensor>>;
+
 /// A module behind what the test does with it.
 struct Case<M> {
     module: M,
-    call: Box<dyn Fn(&M, &[Tensor]) -> Result<Vec<Tensor>>>,
+    call: Box<Call<M>>,
 }
 
 trait Run {
