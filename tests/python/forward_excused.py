@@ -133,6 +133,14 @@ NAMES = {
         torch._scaled_dot_product_efficient_attention torch._scaled_dot_product_efficient_attention_backward""",
     "what it shares is not in a result: test_copy_on_write.py": "Tensor._lazy_clone torch._lazy_clone",
     "takes tensors of another layout": "_nn.mkldnn_linear torch._mkldnn_reshape torch._mkldnn_transpose",
+    "of sparse tensors: test_sparse_*.py and the tests of the crates": """
+        Tensor._coalesced_ Tensor._dimI Tensor._dimV Tensor._indices Tensor._nnz
+        Tensor._sparse_mask_projection Tensor._values Tensor.ccol_indices Tensor.coalesce
+        Tensor.col_indices Tensor.crow_indices Tensor.dense_dim Tensor.indices Tensor.is_coalesced
+        Tensor.row_indices Tensor.smm Tensor.sparse_dim Tensor.sparse_mask Tensor.sparse_resize_
+        Tensor.sparse_resize_and_clear_ Tensor.sspaddmm Tensor.to_sparse Tensor.to_sparse_bsc
+        Tensor.to_sparse_bsr Tensor.to_sparse_csc Tensor.to_sparse_csr Tensor.values
+        torch.ccol_indices_copy torch.col_indices_copy torch.crow_indices_copy torch.row_indices_copy""",
     "PyTorch has kernels for GPUs alone": """
         torch._to_sparse_semi_structured torch._sparse_semi_structured_mm torch._sparse_semi_structured_addmm
         torch._sparse_semi_structured_linear torch._cslt_compress torch._cslt_sparse_mm

@@ -522,6 +522,19 @@ _METHODS = {
 }
 
 
+def _copy_of(part):
+    def copied(x, *, out=None):
+        made = OPERATORS[part](x).clone()
+        return made if out is None else out.resize_(made.shape).copy_(made)
+    return copied
+
+
+OPERATORS.update({
+    f"{part}_copy": _copy_of(part)
+    for part in (*(name for name in _METHODS if name.endswith("_indices") and name != "_indices"), "values")
+})
+
+
 def _attach():
     """Methods that do not ask ``__torch_function__``."""
     OPERATORS.update(_METHODS)

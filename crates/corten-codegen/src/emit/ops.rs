@@ -160,6 +160,21 @@ enum Builtin {
     Body(String),
 }
 
+/// How the static of an overload is made, with its last arguments.
+fn constructor(op: &Op, path: Option<String>) -> (&'static str, String) {
+    match (&op.body, path) {
+        (_, None) => ("new", String::new()),
+        (Body::Composite(_) | Body::WrapScalar, Some(path)) => ("implicit", format!(", {path}")),
+        (Body::CopyOf(_), Some(path)) if matches!(op.grad, Grad::Composite) => {
+            ("implicit", format!(", {path}"))
+        }
+        (_, Some(path)) if op.is_iterator() => {
+            ("iterator", format!(", {path}, &stubs::{}", static_name(&op.schema)))
+        }
+        (_, Some(path)) => ("explicit", format!(", {path}")),
+    }
+}
+
 /// The static of an overload.
 fn declaration(
     op: &Op,
@@ -174,17 +189,7 @@ fn declaration(
         Builtin::Path(path) => Some(path.clone()),
         Builtin::Body(_) => Some(format!("kernel::{}", function_name(schema))),
     };
-    let (constructor, kernel) = match (&op.body, path) {
-        (_, None) => ("new", String::new()),
-        (Body::Composite(_) | Body::WrapScalar, Some(path)) => ("implicit", format!(", {path}")),
-        (Body::CopyOf(_), Some(path)) if matches!(op.grad, Grad::Composite) => {
-            ("implicit", format!(", {path}"))
-        }
-        (_, Some(path)) if op.is_iterator() => {
-            ("iterator", format!(", {path}, &stubs::{}", static_name(&op.schema)))
-        }
-        (_, Some(path)) => ("explicit", format!(", {path}")),
-    };
+    let (constructor, kernel) = constructor(op, path);
     let batch = match op.batch_rule() {
         Some(rule) => format!("Some(crate::batched::rules::{rule})"),
         None => "None".to_owned(),

@@ -3,7 +3,7 @@
 use super::dense::{any, arange, long, repeat, times_plus};
 use super::{by_rows, in_blocks, index_names, is_compressed};
 use crate::{Tensor, op};
-use corten_core::{DType, Layout, Result, Scalar, ensure};
+use corten_core::{DType, Layout, Result, Scalar, ensure, err};
 
 /// The parts of a tensor, and what they are checked against.
 struct Candidate<'a> {
@@ -329,12 +329,16 @@ pub(super) fn estimated_size(
     let block = if inner > 0 { [shape[start + 1], shape[start + 2]] } else { [1, 1] };
     let groups = compressed.sizes()[start] - 1;
     let width = match plain.numel() > 0 && !plain.device().is_meta() {
-        true => op::item(&op::max(&long(plain)?)?)?.to_i64() + 1,
-        false => 0,
+        true => op::item(&op::max(&long(plain)?)?)?.to_i64().checked_add(1),
+        false => Some(0),
     };
+    let too_large = || err!(Runtime, "{second} has indices of sizes that cannot be counted");
+    let width = width.ok_or_else(too_large)?;
     let (rows, columns) = if by_rows(layout) { (groups, width) } else { (width, groups) };
     let mut sizes = compressed.sizes()[..start].to_vec();
-    sizes.extend([rows * block[0], columns * block[1]]);
+    for (count, each) in [(rows, block[0]), (columns, block[1])] {
+        sizes.push(count.checked_mul(each).ok_or_else(too_large)?);
+    }
     sizes.extend_from_slice(&shape[start + 1 + inner..]);
     Ok(sizes)
 }

@@ -3,7 +3,7 @@
 use crate::sparse::Coo;
 use crate::{Tensor, op};
 use corten_core::{
-    DType, Device, Layout, MemoryFormat, Result, bail, ensure, geometry::checked_numel,
+    DType, Device, Layout, MemoryFormat, Result, bail, ensure, err, geometry::checked_numel,
 };
 
 /// How many dimensions the indices count.
@@ -237,7 +237,9 @@ pub(crate) fn infer_size(indices: &Tensor, values: &Tensor) -> Result<Vec<i64>> 
     } else {
         check_not_negative(indices)?;
         let (greatest, _) = op::max_dim(indices, 1, false)?;
-        to_vec(&greatest)?.into_iter().map(|index| index + 1).collect()
+        let too_large = || err!(Runtime, "indices name sizes that cannot be counted");
+        let sizes = to_vec(&greatest)?.into_iter();
+        sizes.map(|index| index.checked_add(1).ok_or_else(too_large)).collect::<Result<_>>()?
     };
     size.extend_from_slice(&values.sizes()[1..]);
     check_parts(indices, values, &size)?;
