@@ -228,7 +228,7 @@ fn codes_of(values: &Tensor, meta: &Tensor, format: Format) -> Result<Vec<u8>> {
     );
     let columns = meta.size(1)? as usize;
     let expected = columns * format.group * format.per_word / 2;
-    let whole = columns % 2 == 0 && m % format.rows == 0;
+    let whole = columns.is_multiple_of(2) && m % format.rows == 0;
     ensure!(
         expected as i64 == kept && whole,
         Runtime,

@@ -179,8 +179,8 @@ impl Entry {
             self.shape.iter().map(|&size| i64::try_from(size)).collect();
         let shape = shape.map_err(|_| overflow())?;
         // Strides are products of sizes, of which one may be zero.
-        let sizes = shape.iter().filter(|&&size| size != 0);
-        let whole = sizes.fold(Some(1_i64), |whole, &size| whole?.checked_mul(size));
+        let mut sizes = shape.iter().filter(|&&size| size != 0);
+        let whole = sizes.try_fold(1_i64, |whole, &size| whole.checked_mul(size));
         whole.ok_or_else(overflow)?;
         let count: i64 = shape.iter().product();
         let nbytes = count.checked_mul(dtype.itemsize() as i64).ok_or_else(overflow)?;

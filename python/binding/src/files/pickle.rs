@@ -214,8 +214,8 @@ impl Objects for PyObjects<'_> {
             let items = self.list(items)?;
             return self.rules.call_method(name!("append_all"), &[target, &items]).map(drop);
         }
-        // SAFETY: both are live, the target is a list.
         items.iter().try_for_each(|item| {
+            // SAFETY: both are live, the target is a list.
             check(unsafe { ffi::PyList_Append(target.as_ptr(), item.as_ptr()) })
         })
     }

@@ -277,6 +277,11 @@ pub(crate) fn storage_functions() -> Vec<ffi::PyMethodDef> {
     ]
 }
 
+fn one_class<'a>(args: Args<'a>) -> Py<&'a Obj> {
+    let [class] = args.positional else { return Err(type_error("one class expected")) };
+    Ok(class)
+}
+
 /// The functions of the module that only look at a tensor.
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
@@ -326,18 +331,11 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
         flag!("is_neg", |tensor| tensor.is_neg()),
         flag!("is_inference", |tensor| tensor.is_inference()),
         method!("_set_sparse_class", |_m: &Obj, args: Args<'_>| {
-            let [class] = args.positional else { return Err(type_error("a class is expected")) };
-            super::object::set_sparse_class(class);
-            Ok(Obj::none())
-        }),
-        method!("_set_sparse_class", |_m: &Obj, args: Args<'_>| {
-            let [class] = args.positional else { return Err(type_error("one class expected")) };
-            super::object::set_sparse_class(class);
+            super::object::set_sparse_class(one_class(args)?);
             Ok(Obj::none())
         }),
         method!("_set_parameter_class", |_m: &Obj, args: Args<'_>| {
-            let [class] = args.positional else { return Err(type_error("one class expected")) };
-            super::object::set_parameter_class(class);
+            super::object::set_parameter_class(one_class(args)?);
             Ok(Obj::none())
         }),
         method!("_same_tensor", |_m: &Obj, args: Args<'_>| {
