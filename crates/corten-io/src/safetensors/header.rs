@@ -26,7 +26,7 @@ pub(super) const METADATA: &str = "__metadata__";
 ///
 /// # fn main() -> Result<()> {
 /// let path = std::env::temp_dir().join(format!("corten-info-{}.safetensors", std::process::id()));
-/// safetensors::save(&path, [("bias", &tensor![0.5_f64]?)], None)?;
+/// safetensors::save(&path, [("bias", &tensor![0.5; DType::Float64]?)], None)?;
 /// let file = safetensors::Opened::new(&path)?;
 /// assert_eq!((file.info("bias")?.dtype(), file.info("bias")?.nbytes()), (DType::Float64, 8));
 /// # std::fs::remove_file(path).ok();

@@ -29,20 +29,18 @@ settings! {
 /// format, such as those of an embedding with `sparse`.
 ///
 /// ```
-/// use corten_autograd::Autograd;
-/// use corten_nn::optim::{Optimizer, SparseAdam, SparseAdamOptions};
-/// use corten_ops::{Tensor, op};
+/// use corten::nn::optim::{Optimizer, SparseAdam, SparseAdamOptions};
+/// use corten::prelude::*;
 ///
-/// # corten_cpu::init();
-/// # corten_autograd::init();
-/// let table = op::ones(&[4, 2], None, None, None, None)?;
-/// table.requires_grad_(true)?;
-/// let rows = op::embedding(&table, &Tensor::from_slice(&[1_i64, 3]), -1, false, true)?;
+/// # fn main() -> Result<()> {
+/// let table = Tensor::ones([4, 2])?.requires_grad_(true)?;
+/// let rows = op::embedding(&table, &tensor![1, 3]?, -1, false, true)?;
 /// op::sum(&rows, None)?.backward()?;
 ///
 /// let mut optimizer = SparseAdam::new([table.clone()], SparseAdamOptions::default())?;
 /// optimizer.step()?;
-/// # Ok::<(), corten_core::Error>(())
+/// # Ok(())
+/// # }
 /// ```
 pub type SparseAdam = ByParameter<SparseAdamRule>;
 

@@ -2,7 +2,7 @@
 
 use super::{geometry_of, with_geometry};
 use crate::Tensor;
-use corten_core::{Dims, Result, bail, ensure, geometry};
+use corten_core::{Dims, Result, VersionCounter, bail, ensure, geometry};
 use smallvec::{SmallVec, smallvec};
 
 /// The tensor under another handle.
@@ -10,6 +10,9 @@ use smallvec::{SmallVec, smallvec};
 /// # Errors
 /// `OutOfMemory`.
 pub fn alias(self_: &Tensor) -> Result<Tensor> {
+    if self_.is_sparse() || self_.is_sparse_compressed() {
+        return Ok(self_.shallow_copy_and_detach(VersionCounter::Shared, true)?.into());
+    }
     let (sizes, strides) = geometry_of(self_);
     with_geometry(self_, &sizes, &strides, self_.storage_offset())
 }
