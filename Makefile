@@ -27,7 +27,7 @@ test: test-rust test-loom test-python c-test
 ## As `make test` and `make test-general`, with every derivative in every arrangement of memory, every sample of
 ## operators both with fast paths and without, and threads for a minute.
 test-full: export CORTEN_TEST_FULL = 1
-test-full: test test-general test-cuda-sim
+test-full: test test-general test-cuda-sim test-small
 
 # Tools that need the generator are tested apart, so that the library is built once.
 test-rust:
@@ -112,7 +112,7 @@ bench-cuda: $(if $(PACKAGE),,target/gpu/python)
 FORCE:
 
 ## The Python tests with fast paths switched off, and programs without threads and mapped memory.
-test-general: test-small $(VENV)/numpy $(VENV)/mypy
+test-general: $(VENV)/numpy $(VENV)/mypy
 	cargo build --package corten-python
 	$(call packaged,debug)
 	CORTEN_GENERAL_PATHS=1 PYTHONPATH=target/debug/python $(PY) tests/run.py $(TESTS)

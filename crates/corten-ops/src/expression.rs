@@ -53,7 +53,7 @@ impl Term<'_> {
 ///
 /// # fn main() -> Result<()> {
 /// let (a, b) = (tensor![1.0, 2.0]?, tensor![3.0, 4.0]?);
-/// let sum = corten::ops::expr!(&a * &b - 1.0)?;
+/// let sum = corten::expr!(a * b - 1.0)?;
 /// assert_eq!(sum.to_vec::<f32>()?, [2.0, 7.0]);
 /// # Ok(())
 /// # }

@@ -106,7 +106,7 @@ impl Coo {
 /// use corten::prelude::*;
 ///
 /// # fn main() -> Result<()> {
-/// let x = tensor![[0.0, 2.0], [0.0, 0.0]]?.to_sparse_csr(None)?;
+/// let x = tensor![[0.0, 2.0], [0.0, 0.0]]?.to_sparse_csr()?;
 /// let parts = Compressed::of(&x);
 /// let ends = parts.map(|parts| parts.compressed_indices.to_vec::<i64>()).transpose()?;
 /// assert_eq!(ends, Some(vec![0, 1, 1]));
