@@ -176,6 +176,8 @@ fn the_cost_of_products_is_declared() {
             "smm",
             "hspmm",
             "sspaddmm",
+            "cslt",
+            "semi_structured",
         ];
         let paired = elsewhere.iter().any(|word| name.contains(word));
         assert!(!product || paired || PRODUCTS.contains(&op.family.as_str()), "{name}");
