@@ -177,7 +177,6 @@ fn the_cost_of_products_is_declared() {
             "hspmm",
             "sspaddmm",
             "cslt",
-            "semi_structured",
         ];
         let paired = elsewhere.iter().any(|word| name.contains(word));
         assert!(!product || paired || PRODUCTS.contains(&op.family.as_str()), "{name}");
