@@ -199,7 +199,7 @@ class EveryOperator(unittest.TestCase):
                 compared += len(read)
                 found.update(operator.name for clone, _ in read if not is_cow(clone))
         self.assertEqual(sorted(found), sorted(WRITE))
-        self.assertGreaterEqual(compared, 2500)
+        self.assertGreaterEqual(compared, 2850)
 
 
 

@@ -20,6 +20,27 @@ pub(super) fn count(number: i64) -> Result<usize> {
 }
 
 /// # Safety
+/// The lists must be valid for so many numbers as stand before them, the place for a write.
+unsafe fn empty_strided(
+    (ndim, sizes, strides): (i64, *const i64, *const i64),
+    dtype: i32,
+    (device_type, device_index): (i32, i32),
+    pinned: Option<bool>,
+    made: *mut TensorHandle,
+) -> Outcome {
+    guard(|| {
+        check_place(made)?;
+        // SAFETY: the caller's.
+        let (sizes, strides) =
+            unsafe { (slice_of(sizes, count(ndim)?)?, slice_of(strides, count(ndim)?)?) };
+        let (dtype, device) = (dtype_from(dtype)?, device(device_type, device_index)?);
+        let tensor = op::empty_strided(sizes, strides, Some(dtype), None, Some(device), pinned)?;
+        // SAFETY: the caller's.
+        unsafe { write_to(made, give(tensor)) }
+    })
+}
+
+/// # Safety
 /// The lists must be valid for `ndim` numbers, the place for a write.
 unsafe extern "C" fn aoti_torch_empty_strided(
     ndim: i64,
@@ -30,16 +51,8 @@ unsafe extern "C" fn aoti_torch_empty_strided(
     device_index: i32,
     made: *mut TensorHandle,
 ) -> Outcome {
-    guard(|| {
-        check_place(made)?;
-        // SAFETY: the caller's.
-        let (sizes, strides) =
-            unsafe { (slice_of(sizes, count(ndim)?)?, slice_of(strides, count(ndim)?)?) };
-        let (dtype, device) = (dtype_from(dtype)?, device(device_type, device_index)?);
-        let tensor = op::empty_strided(sizes, strides, Some(dtype), None, Some(device), None)?;
-        // SAFETY: the caller's.
-        unsafe { write_to(made, give(tensor)) }
-    })
+    // SAFETY: the caller's.
+    unsafe { empty_strided((ndim, sizes, strides), dtype, (device_type, device_index), None, made) }
 }
 
 /// Page-locked memory is the host's, in PyTorch too.
@@ -55,17 +68,10 @@ unsafe extern "C" fn aoti_torch_empty_strided_pinned(
     device_index: i32,
     made: *mut TensorHandle,
 ) -> Outcome {
-    guard(|| {
-        check_place(made)?;
-        // SAFETY: the caller's.
-        let (sizes, strides) =
-            unsafe { (slice_of(sizes, count(ndim)?)?, slice_of(strides, count(ndim)?)?) };
-        let (dtype, device) = (dtype_from(dtype)?, device(device_type, device_index)?);
-        let pinned = Some(true);
-        let tensor = op::empty_strided(sizes, strides, Some(dtype), None, Some(device), pinned)?;
-        // SAFETY: the caller's.
-        unsafe { write_to(made, give(tensor)) }
-    })
+    // SAFETY: the caller's.
+    unsafe {
+        empty_strided((ndim, sizes, strides), dtype, (device_type, device_index), Some(true), made)
+    }
 }
 
 /// # Safety

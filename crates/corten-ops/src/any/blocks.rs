@@ -1,8 +1,9 @@
 //! Views of the rows of block-quantised tensors.
 
+use super::view::{clamped_range, selected};
 use crate::opaque::{self, Prepared};
 use crate::{Tensor, blocks, op};
-use corten_core::{Result, ensure, geometry};
+use corten_core::{Result, geometry};
 
 /// The weights of a block-quantised tensor; other opaque tensors have no views.
 fn weights_of(tensor: &Tensor, operator: &str) -> Result<Tensor> {
@@ -20,13 +21,7 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let sizes = self_.sizes();
     let place = geometry::wrap_dim(dim, sizes.len())?;
     if let Some(rows) = blocks::of(self_).filter(|_| place == 0 && sizes.len() > 1) {
-        ensure!(
-            (-sizes[0]..sizes[0]).contains(&index),
-            Index,
-            "select(): index {index} out of range for tensor of size {:?} at dimension 0",
-            sizes.as_slice()
-        );
-        let index = if index < 0 { index + sizes[0] } else { index };
+        let index = selected(&sizes, 0, 0, index)?;
         let each = sizes[1..sizes.len() - 1].iter().product::<i64>();
         return rows.rows(index * each, each, &sizes[1..]);
     }
@@ -47,12 +42,10 @@ pub fn slice(
     let sizes = self_.sizes();
     let place = geometry::wrap_dim(dim, sizes.len())?;
     if let Some(rows) = blocks::of(self_).filter(|_| place == 0 && sizes.len() > 1 && step == 1) {
-        let bound =
-            |given: i64| if given < 0 { (given + sizes[0]).max(0) } else { given.min(sizes[0]) };
-        let (start, end) = (bound(start.unwrap_or(0)), bound(end.unwrap_or(i64::MAX)));
+        let (start, end) = clamped_range(sizes[0], start, end);
         let each = sizes[1..sizes.len() - 1].iter().product::<i64>();
         let mut shape = sizes;
-        shape[0] = (end - start).max(0);
+        shape[0] = end - start;
         return rows.rows(start * each, shape[0] * each, &shape);
     }
     op::slice_tensor(&weights_of(self_, "aten::slice.Tensor")?, dim, start, end, step)

@@ -3,6 +3,26 @@
 use crate::{Tensor, op};
 use corten_core::Result;
 
+/// Declares a constructor: what it makes, its parts, the operator that checks them and the one that takes them.
+macro_rules! constructor {
+    ($(#[$doc:meta])* $name:ident($compressed:ident, $plain:ident), $check:ident, $make:ident) => {
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// `Runtime` where the parts do not fit together.
+        pub fn $name(
+            $compressed: &Self,
+            $plain: &Self,
+            values: &Self,
+            sizes: impl AsRef<[i64]>,
+        ) -> Result<Self> {
+            let sizes = sizes.as_ref();
+            op::$check($compressed, $plain, values, sizes, None)?;
+            op::$make($compressed, $plain, values, sizes, None, None, None, None)
+        }
+    };
+}
+
 /// Tensors whose rows or columns are compressed. The indices are of `int32` or `int64`; what has batches has them in
 /// all parts. Whether the parts fit together is checked.
 ///
@@ -23,99 +43,24 @@ use corten_core::Result;
 /// # }
 /// ```
 impl Tensor {
-    /// Compressed rows: where the entries of each end, after a zero, in which column each is, and the entries.
-    ///
-    /// # Errors
-    /// `Runtime` where the parts do not fit together.
-    pub fn sparse_csr(
-        crow_indices: &Self,
-        col_indices: &Self,
-        values: &Self,
-        sizes: impl AsRef<[i64]>,
-    ) -> Result<Self> {
-        let sizes = sizes.as_ref();
-        op::_validate_sparse_csr_tensor_args(crow_indices, col_indices, values, sizes, None)?;
-        op::_sparse_csr_tensor_unsafe(
-            crow_indices,
-            col_indices,
-            values,
-            sizes,
-            None,
-            None,
-            None,
-            None,
-        )
-    }
-
-    /// Compressed columns: where the entries of each end, after a zero, in which row each is, and the entries.
-    ///
-    /// # Errors
-    /// `Runtime` where the parts do not fit together.
-    pub fn sparse_csc(
-        ccol_indices: &Self,
-        row_indices: &Self,
-        values: &Self,
-        sizes: impl AsRef<[i64]>,
-    ) -> Result<Self> {
-        let sizes = sizes.as_ref();
-        op::_validate_sparse_csc_tensor_args(ccol_indices, row_indices, values, sizes, None)?;
-        op::_sparse_csc_tensor_unsafe(
-            ccol_indices,
-            row_indices,
-            values,
-            sizes,
-            None,
-            None,
-            None,
-            None,
-        )
-    }
-
-    /// Compressed rows of blocks: the values are blocks, (entries, rows of a block, columns of a block).
-    ///
-    /// # Errors
-    /// `Runtime` where the parts do not fit together.
-    pub fn sparse_bsr(
-        crow_indices: &Self,
-        col_indices: &Self,
-        values: &Self,
-        sizes: impl AsRef<[i64]>,
-    ) -> Result<Self> {
-        let sizes = sizes.as_ref();
-        op::_validate_sparse_bsr_tensor_args(crow_indices, col_indices, values, sizes, None)?;
-        op::_sparse_bsr_tensor_unsafe(
-            crow_indices,
-            col_indices,
-            values,
-            sizes,
-            None,
-            None,
-            None,
-            None,
-        )
-    }
-
-    /// Compressed columns of blocks: the values are blocks, (entries, rows of a block, columns of a block).
-    ///
-    /// # Errors
-    /// `Runtime` where the parts do not fit together.
-    pub fn sparse_bsc(
-        ccol_indices: &Self,
-        row_indices: &Self,
-        values: &Self,
-        sizes: impl AsRef<[i64]>,
-    ) -> Result<Self> {
-        let sizes = sizes.as_ref();
-        op::_validate_sparse_bsc_tensor_args(ccol_indices, row_indices, values, sizes, None)?;
-        op::_sparse_bsc_tensor_unsafe(
-            ccol_indices,
-            row_indices,
-            values,
-            sizes,
-            None,
-            None,
-            None,
-            None,
-        )
-    }
+    constructor!(
+        /// Compressed rows: where the entries of each end, after a zero, in which column each is, and the entries.
+        sparse_csr(crow_indices, col_indices),
+        _validate_sparse_csr_tensor_args, _sparse_csr_tensor_unsafe
+    );
+    constructor!(
+        /// Compressed columns: where the entries of each end, after a zero, in which row each is, and the entries.
+        sparse_csc(ccol_indices, row_indices),
+        _validate_sparse_csc_tensor_args, _sparse_csc_tensor_unsafe
+    );
+    constructor!(
+        /// Compressed rows of blocks: the values are blocks, (entries, rows of a block, columns of a block).
+        sparse_bsr(crow_indices, col_indices),
+        _validate_sparse_bsr_tensor_args, _sparse_bsr_tensor_unsafe
+    );
+    constructor!(
+        /// Compressed columns of blocks: the values are blocks, (entries, rows of a block, columns of a block).
+        sparse_bsc(ccol_indices, row_indices),
+        _validate_sparse_bsc_tensor_args, _sparse_bsc_tensor_unsafe
+    );
 }

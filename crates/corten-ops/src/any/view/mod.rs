@@ -24,6 +24,7 @@ pub use pieces::{
 };
 pub use repeat::{flip, flip_view, repeat, roll, rot90};
 pub(crate) use select::narrow_start;
+pub(crate) use select::{clamped_range, selected};
 pub use select::{diagonal, select, slice, unfold};
 pub use shape::{
     alias, expand, permute, squeeze, squeeze_dim, squeeze_dims, t, transpose, unsafe_view,

@@ -17,18 +17,25 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let (mut sizes, mut strides) = geometry_of(self_);
     ensure!(!sizes.is_empty(), Index, "select() cannot be applied to a 0-dim tensor.");
     let dim = geometry::wrap_dim(dim, sizes.len())?;
-    let size = sizes[dim];
-    ensure!(
-        -size <= index && index < size,
-        Index,
-        "select(): index {index} out of range for tensor of size {:?} at dimension {dim}",
-        sizes
-    );
-    let index = if index < 0 { index + size } else { index };
+    let index = selected(&sizes, dim, dim as i64, index)?;
     let offset = self_.storage_offset() + index * strides[dim];
     sizes.remove(dim);
     strides.remove(dim);
     with_geometry(self_, &sizes, &strides, offset)
+}
+
+/// The position that an index of `select` means in a dimension, which messages call `shown`.
+///
+/// # Errors
+/// `Index` for a position that there is not.
+pub(crate) fn selected(sizes: &[i64], dim: usize, shown: i64, index: i64) -> Result<i64> {
+    let size = sizes[dim];
+    ensure!(
+        -size <= index && index < size,
+        Index,
+        "select(): index {index} out of range for tensor of size {sizes:?} at dimension {shown}"
+    );
+    Ok(if index < 0 { index + size } else { index })
 }
 
 /// Every `step`-th position of a range of a dimension; bounds are clamped.
@@ -69,7 +76,7 @@ fn stepped(start: i64, end: i64, step: i64) -> i64 {
 }
 
 /// The range of positions that `start` and `end` mean.
-fn clamped_range(size: i64, start: Option<i64>, end: Option<i64>) -> (i64, i64) {
+pub(crate) fn clamped_range(size: i64, start: Option<i64>, end: Option<i64>) -> (i64, i64) {
     let wrap = |bound: i64| if bound < 0 { bound.saturating_add(size) } else { bound };
     let start = wrap(start.unwrap_or(0)).clamp(0, size);
     let end = wrap(end.unwrap_or(i64::MAX)).clamp(start, size);

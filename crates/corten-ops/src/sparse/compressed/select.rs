@@ -3,6 +3,7 @@
 use super::Matrices;
 use super::convert::single_entries;
 use super::dense::at;
+use crate::any::view::selected;
 use crate::sparse::{Compressed, Coo};
 use crate::{Tensor, op};
 use corten_core::{Dims, Result, Scalar, ensure, geometry};
@@ -15,14 +16,7 @@ use corten_core::{Dims, Result, Scalar, ensure, geometry};
 pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let x = Matrices::expect(self_, "select")?;
     let (dim, start) = (geometry::wrap_dim(dim, x.sizes.len())?, x.start());
-    let size = x.sizes[dim];
-    ensure!(
-        (-size..size).contains(&index),
-        Index,
-        "select(): index {index} out of range for tensor of size {:?} at dimension {dim}",
-        x.sizes.as_slice()
-    );
-    let index = if index < 0 { index + size } else { index };
+    let index = selected(&x.sizes, dim, dim as i64, index)?;
     let mut sizes = Dims::from_slice(&x.sizes);
     sizes.remove(dim);
     let parts = &x.parts;

@@ -2,6 +2,7 @@
 
 use super::entries;
 use super::reduce::rows_of;
+use crate::any::view::selected;
 use crate::sparse::Coo;
 use crate::{Tensor, op};
 use corten_core::{DType, Dims, Result, Scalar, bail, ensure, geometry::wrap_dim};
@@ -141,14 +142,7 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let (parts, mut sizes) = (Coo::expect(self_, "select")?, self_.sizes());
     ensure!(!sizes.is_empty(), Index, "select() cannot be applied to a 0-dim tensor.");
     let at = wrap_dim(dim, sizes.len())?;
-    let size = sizes[at];
-    ensure!(
-        (-size..size).contains(&index),
-        Index,
-        "select(): index {index} out of range for tensor of size {:?} at dimension {dim}",
-        sizes.as_slice()
-    );
-    let index = index.rem_euclid(size);
+    let index = selected(&sizes, at, dim, index)?;
     sizes.remove(at);
     let count = parts.sparse_dim() as usize;
     if at >= count {
