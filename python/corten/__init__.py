@@ -122,6 +122,8 @@ _LAZY = {
     "set_flush_denormal": "_settings", "set_default_tensor_type": "_settings",
     "fake_quantize_per_channel_affine": "_fake_quantize",
     "fake_quantize_per_tensor_affine": "_fake_quantize",
+    **dict.fromkeys(("block_bytes", "block_tensor", "quantize_blocks"), "_blocks"),
+    "quantize_weights": "_weight_quantization",
     "svd_lowrank": "_lowrank", "pca_lowrank": "_lowrank",
     "compiled_with_cxx11_abi": "_settings", "install_as_torch": "_as_torch", "set_negative_steps": "_settings",
     "are_negative_steps_enabled": "_settings",
@@ -176,7 +178,7 @@ _LAZY = {
 }
 
 #: Those of them whose functions say that they are from this module.
-_PRIVATE = frozenset(("_checks", "_module_functions", "_recurrent", "_settings", "amp._state"))
+_PRIVATE = frozenset(("_blocks", "_checks", "_module_functions", "_recurrent", "_settings", "amp._state"))
 
 
 def __getattr__(name):
