@@ -65,7 +65,7 @@ struct Sequence {
 /// ```
 /// use corten_lm::{Cache, CacheOptions, LanguageModel};
 ///
-/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny-gemma3.gguf");
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/goldens/language_models/gemma3.gguf");
 /// let model = LanguageModel::from_gguf(&corten::io::gguf::Opened::new(path)?)?;
 /// let options = CacheOptions { capacity: 64, ..CacheOptions::default() };
 /// let mut cache = Cache::new(model.config(), options)?;

@@ -27,7 +27,7 @@ pub struct Piece {
 /// ```
 /// use corten_lm::{Generation, LanguageModel, Sampling, Tokenizer};
 ///
-/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny-gemma3.gguf");
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/goldens/language_models/gemma3.gguf");
 /// let file = corten::io::gguf::Opened::new(path)?;
 /// let (model, tokenizer) = (LanguageModel::from_gguf(&file)?, Tokenizer::from_gguf(&file)?);
 /// let generation = Generation::of(&model, &tokenizer, "ab", Sampling::greedy())?;

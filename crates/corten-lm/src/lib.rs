@@ -6,7 +6,7 @@
 //! ```
 //! use corten_lm::{Generation, LanguageModel, Sampling, Tokenizer};
 //!
-//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny-gemma3.gguf");
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/goldens/language_models/gemma3.gguf");
 //! let file = corten::io::gguf::Opened::new(path)?;
 //! let (model, tokenizer) = (LanguageModel::from_gguf(&file)?, Tokenizer::from_gguf(&file)?);
 //! let mut text = String::new();
@@ -36,3 +36,10 @@ pub use model::{LanguageModel, LoadOptions};
 pub use rope::{Llama3, Rope, RopeScaling, Yarn};
 pub use sample::{Sampler, Sampling};
 pub use tokenizer::{TextStream, Tokenizer};
+
+/// The examples of the documents, so that they are run with the tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../docs/language_models.md")]
+    struct LanguageModels;
+}

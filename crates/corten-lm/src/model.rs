@@ -34,7 +34,7 @@ const CHUNK: usize = 512;
 /// ```
 /// use corten_lm::{Cache, CacheOptions, LanguageModel};
 ///
-/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny-gemma3.gguf");
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/goldens/language_models/gemma3.gguf");
 /// let model = LanguageModel::from_gguf(&corten::io::gguf::Opened::new(path)?)?;
 /// let mut cache = Cache::new(model.config(), CacheOptions::default())?;
 /// let logits = model.forward(&[5, 7, 9], &mut cache)?;

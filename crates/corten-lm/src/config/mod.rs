@@ -66,7 +66,7 @@ pub enum Activation {
 /// The sizes and settings of a model.
 ///
 /// ```
-/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny-gemma3.gguf");
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/goldens/language_models/gemma3.gguf");
 /// let file = corten::io::gguf::Opened::new(path)?;
 /// let config = corten_lm::Config::from_gguf(&file)?;
 /// assert_eq!(config.architecture, corten_lm::Architecture::Gemma3);

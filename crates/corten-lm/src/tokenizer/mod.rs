@@ -51,7 +51,7 @@ enum Purpose {
 /// ```
 /// use corten_lm::Tokenizer;
 ///
-/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny-gemma3.gguf");
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/goldens/language_models/gemma3.gguf");
 /// let tokenizer = Tokenizer::from_gguf(&corten::io::gguf::Opened::new(path)?)?;
 /// let tokens = tokenizer.encode("ab é", false);
 /// assert_eq!(tokenizer.decode(&tokens), "ab é");
@@ -292,7 +292,7 @@ impl Tokenizer {
 /// ```
 /// use corten_lm::{TextStream, Tokenizer};
 ///
-/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny-gemma3.gguf");
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/goldens/language_models/gemma3.gguf");
 /// let tokenizer = Tokenizer::from_gguf(&corten::io::gguf::Opened::new(path)?)?;
 /// let mut stream = TextStream::new(&tokenizer);
 /// let text: String = tokenizer.encode("é", false).into_iter().map(|t| stream.push(t)).collect();
