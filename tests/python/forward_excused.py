@@ -122,6 +122,9 @@ UNCOVERED = {
         aten::_sparse_semi_structured_addmm aten::_sparse_semi_structured_linear
         aten::_cslt_compress aten::_cslt_sparse_mm aten::_cslt_sparse_mm_search
         corten::semi_structured_to_dense""",
+    "PyTorch has no such operators; those of language models: test_language_operators.py": """
+        corten::fused_rms_norm corten::rotary_embedding corten::swiglu corten::geglu corten::quantize_rows
+        corten::kv_cache_write_ corten::kv_cache_attention""",
     "the operator without out changes an argument, and has another schema": """
         aten::rrelu_with_noise.out aten::_native_batch_norm_legit.out""",
     "PyTorch refuses empty outputs": """
