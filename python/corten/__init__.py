@@ -122,6 +122,8 @@ _LAZY = {
     "set_flush_denormal": "_settings", "set_default_tensor_type": "_settings",
     **dict.fromkeys(("block_bytes", "block_tensor", "quantize_blocks"), "_blocks"),
     "quantize_weights": "_weight_quantization",
+    "ScriptObject": "_quantized.packed", "quantized_gru": "_quantized.recurrent",
+    "quantized_lstm": "_quantized.recurrent",
     "svd_lowrank": "_lowrank", "pca_lowrank": "_lowrank",
     "compiled_with_cxx11_abi": "_settings", "install_as_torch": "_as_torch", "set_negative_steps": "_settings",
     "are_negative_steps_enabled": "_settings",
