@@ -20,3 +20,4 @@ def stand_in(older, newer):
         if inside.startswith(".reference"):
             # The only part whose own name changed.
             sys.modules[f"{older}._reference{inside[len('.reference'):]}"] = module
+            package._reference = package.reference
