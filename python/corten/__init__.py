@@ -122,6 +122,8 @@ _LAZY = {
     "set_flush_denormal": "_settings", "set_default_tensor_type": "_settings",
     "fake_quantize_per_channel_affine": "_fake_quantize",
     "fake_quantize_per_tensor_affine": "_fake_quantize",
+    "ScriptObject": "_quantized.packed", "quantized_gru": "_quantized.recurrent",
+    "quantized_lstm": "_quantized.recurrent",
     "svd_lowrank": "_lowrank", "pca_lowrank": "_lowrank",
     "compiled_with_cxx11_abi": "_settings", "install_as_torch": "_as_torch", "set_negative_steps": "_settings",
     "are_negative_steps_enabled": "_settings",
