@@ -9,7 +9,7 @@ def _class(module, name):
     full = f"{module.replace('corten', 'torch', 1)}.{name}"
 
     def refuse(self, *args, **kwargs):
-        raise NotImplementedError(f"{full}: quantized tensors are not supported")
+        raise NotImplementedError(f"{full}: products with block-sparse quantized weights are not supported")
 
     members = {"__init__": refuse, "__module__": module, "__doc__": f"Not supported: making a {name} raises."}
     return type(name, (nn.Module,), members)

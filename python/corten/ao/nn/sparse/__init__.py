@@ -1,0 +1,5 @@
+"""Modules of sparse weights."""
+
+from . import quantized
+
+__all__ = ["quantized"]
