@@ -19,6 +19,7 @@ mod layout;
 #[cfg(all(unix, feature = "mmap"))]
 pub mod mapped;
 mod options;
+mod quantizer;
 mod refcount;
 mod scalar;
 mod storage;
@@ -63,6 +64,7 @@ pub use keys::{
 };
 pub use layout::{Layout, MemoryFormat};
 pub use options::TensorOptions;
+pub use quantizer::{QScheme, Quantizer};
 pub use refcount::{
     IntrusivePtr, Make, PyHooks, PyObject, Ready, RefCount, RefCounted, Shared, Unshared, WeakPtr,
     WeakShared, make_boxed, set_py_hooks,
