@@ -541,8 +541,9 @@ def quantized_embeddings(torch):
         table = fill(torch, nn.Embedding(6, 8))
         table.qconfig = getattr(q, name)
         made = nnq.Embedding.from_float(table)
-        yield f"{name} repr", repr(made)
         if "4bit" not in name:
+            # PyTorch looks up rows of 4 bits as if they had 8.
+            yield f"{name} repr", repr(made)
             yield f"{name} rows", made(places)
             yield f"{name} state", list(made.state_dict().items())
             yield f"{name} copied", copy.deepcopy(made)(places)
@@ -620,6 +621,41 @@ def dynamic_recurrence(torch):
         yield "refused", str(error)
 
 
+def observed_recurrence(torch):
+    """Long short-term memory through observation and conversion, with gates of one scale or of their own."""
+    nn, nnqa, nnq = torch.nn, torch.ao.nn.quantizable, torch.ao.nn.quantized
+    x = filled(torch, 3, 2, 4)
+    qx = quantized(torch, x)
+    for settings in ({}, {"num_layers": 2, "bidirectional": True}):
+        for split in (False, True):
+            made = fill(torch, nn.LSTM(4, 3, **settings)).eval()
+            made.qconfig = per_tensor(torch)
+            module = nnqa.LSTM.from_float(made, split_gates=split)
+            output, _ = module(x)
+            title = f"{settings} {split}"
+            yield f"{title} observed", output
+            converted = nnq.LSTM.from_observed(module)
+            output, (h, c) = converted(qx)
+            yield f"{title} converted", [output, h, c]
+            yield f"{title} keys", list(converted.state_dict())
+            yield f"{title} name", repr(converted).split("\n")[0]
+
+
+def observed_attention(torch):
+    nn, nnqa, nnq = torch.nn, torch.ao.nn.quantizable, torch.ao.nn.quantized
+    x = filled(torch, 3, 2, 8)
+    qx = quantized(torch, x)
+    for settings in ({}, {"bias": False}):
+        made = fill(torch, nn.MultiheadAttention(8, 2, **settings)).eval()
+        made.qconfig = per_tensor(torch)
+        module = nnqa.MultiheadAttention.from_float(made)
+        yield f"{settings} observed", module(x, x, x)
+        converted = nnq.MultiheadAttention.from_observed(module)
+        yield f"{settings} converted", converted(qx, qx, qx)
+        yield f"{settings} keys", list(converted.state_dict())
+        yield f"{settings} name", repr(converted).split("\n")[0]
+
+
 FLOAT = (
     fused_modules, modules_in_training, normalization_in_training, embeddings_in_training, quantizable_recurrence,
     quantizable_attention, functional_modules,
@@ -627,7 +663,8 @@ FLOAT = (
 CASES = (
     *FLOAT, reference_modules, reference_recurrence, quantized_linear, quantized_linear_activations,
     quantized_convolutions, fused_quantized_convolutions, quantized_norms, quantized_activations, quantized_stubs, quantized_functions,
-    quantized_embeddings, dynamic_linear, dynamic_convolutions, dynamic_recurrence,
+    quantized_embeddings, dynamic_linear, dynamic_convolutions, dynamic_recurrence, observed_recurrence,
+    observed_attention,
 )
 
 

@@ -200,6 +200,7 @@ fn declaration(
         ),
         None => "None".to_owned(),
     };
+    let registered = op.registered(schema);
     let homes: Vec<String> = op.python.iter().map(|home| format!("{home:?}")).collect();
     format!(
         "pub static {static_name}: TypedOp<sig::{name}> = TypedOp::{constructor}(&OpDef {{
@@ -222,9 +223,9 @@ fn declaration(
         autocast_cuda = cast(op.autocast_cuda.filter(|_| *schema == op.schema)),
         name = signature.name(),
         namespace = op.namespace,
-        base = schema.name,
-        overload = schema.overload,
-        text = schema.to_string(),
+        base = registered.name,
+        overload = registered.overload,
+        text = registered.to_string(),
         function = op.variants.function,
         method = op.variants.method && python,
         homes = homes.join(", "),

@@ -11,6 +11,7 @@ mod selection;
 pub use derive::{inplace_of, out_of};
 pub use missing::{Missing, missing};
 
+pub(crate) use self::read::NAMED_BY_SPACE;
 use crate::formula::Formula;
 use crate::rust::camel;
 use crate::schema::Schema;
@@ -297,6 +298,13 @@ impl Op {
     /// Whether the loop runs over an iterator.
     pub fn is_iterator(&self) -> bool {
         matches!(self.body, Body::Pointwise { .. } | Body::Iterator { .. })
+    }
+
+    /// A form's schema as it is registered: without what its Rust name begins with.
+    pub fn registered(&self, schema: &Schema) -> Schema {
+        let prefix = format!("{}__", self.namespace);
+        let name = schema.name.strip_prefix(&prefix).unwrap_or(&schema.name).to_owned();
+        Schema { name, ..schema.clone() }
     }
 
     /// The name of its node: PyTorch's.

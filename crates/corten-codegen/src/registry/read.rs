@@ -237,8 +237,16 @@ fn namespace(text: &str) -> Result<String, String> {
 
 fn parse_schema(text: &str) -> Result<Schema, String> {
     let schema = Schema::parse(text).map_err(|error| format!("schema: {error}"))?;
-    Ok(Schema { namespace: String::new(), ..schema })
+    let name = match NAMED_BY_SPACE.contains(&&*schema.namespace) {
+        true => format!("{}__{}", schema.namespace, schema.name),
+        false => schema.name,
+    };
+    Ok(Schema { namespace: String::new(), name, ..schema })
 }
+
+/// Namespaces whose operators have the names of others: Rust names begin with the namespace, and an
+/// overload stands behind two underscores too.
+pub(crate) const NAMED_BY_SPACE: [&str; 2] = ["quantized", "quantized_decomposed"];
 
 fn variants(text: &str) -> Result<Variants, String> {
     let mut variants = Variants::default();
