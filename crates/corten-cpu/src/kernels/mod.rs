@@ -36,6 +36,7 @@ pub mod optim;
 pub mod pointwise;
 pub mod pool;
 pub mod quantized;
+pub mod quantize;
 pub mod random;
 pub mod reduce;
 pub mod rnn;
