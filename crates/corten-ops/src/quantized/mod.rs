@@ -9,10 +9,14 @@ use corten_core::{
 };
 use std::sync::Arc;
 
+pub mod activation;
+pub mod arith;
 pub mod compare;
 pub mod copy;
 pub mod elements;
 pub mod make;
+pub mod norm;
+pub mod pool;
 pub mod query;
 pub mod views;
 
