@@ -4,6 +4,7 @@
 //! [`op`]: one typed, dispatching function and one static per overload, and into the methods of
 //! [`Tensor`].
 
+pub mod affine;
 pub mod any;
 pub mod batched;
 pub mod blocks;

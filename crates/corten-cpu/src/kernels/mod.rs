@@ -13,6 +13,7 @@ pub mod dropout;
 pub mod embedding;
 pub mod embedding_bag;
 pub mod factory;
+pub mod fake_quantize;
 #[cfg(feature = "fft")]
 pub mod fft;
 pub mod fill;
@@ -25,6 +26,7 @@ pub mod index;
 pub mod linalg;
 pub mod loss;
 pub mod loss_pointwise;
+pub mod low_precision;
 pub mod margin;
 pub mod matmul;
 pub mod norm;

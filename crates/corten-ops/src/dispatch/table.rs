@@ -541,7 +541,11 @@ impl AnyOp for OpTable {
             value.for_each_tensor(&mut |tensor| keys |= tensor.key_set());
         }
         let keys = self.def.factory_keys(self.schema(), keys, stack);
-        self.call_boxed_at(tls::effective(keys), stack)
+        match self.call_boxed_at(tls::effective(keys), stack) {
+            // See Note [Widened dtypes].
+            Err(error) => super::widened::retry(self, stack, error),
+            done => done,
+        }
     }
 
     fn call_boxed_at(&'static self, keys: KeySet, stack: &mut Stack) -> Result<()> {
