@@ -5,8 +5,7 @@ COMPLETED = frozenset("""
 _C _C._functions _C._functorch _C._linalg _C._nn _C._sparse _classes _custom_op _dynamo
 _dynamo.config _dynamo.eval_frame _dynamo.utils _functorch.vmap _guards _higher_order_ops _inductor _inductor.config _inductor.decomposition
 _jit_internal _library _library.infer_schema _lobpcg _lowrank _subclasses _subclasses.fake_tensor _tensor _utils accelerator amp
-amp.autocast_mode amp.grad_scaler ao ao.nn
-ao.quantization autograd autograd._functions autograd.anomaly_mode
+amp.autocast_mode amp.grad_scaler ao ao.nn ao.quantization autograd autograd._functions autograd.anomaly_mode
 autograd.forward_ad autograd.function autograd.functional autograd.grad_mode autograd.gradcheck
 autograd.graph autograd.profiler autograd.profiler_util autograd.variable backends backends.cpu
 backends.cuda backends.cudnn backends.mha backends.mkl backends.mkldnn backends.mps backends.openmp
