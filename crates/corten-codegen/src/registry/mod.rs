@@ -169,6 +169,9 @@ pub struct Op {
     pub sparse: Option<Paths>,
     /// The same where a tensor is in one of the compressed layouts.
     pub sparse_csr: Option<Paths>,
+    /// What computes the declared, the in-place and the out form where a tensor is quantised: paths below
+    /// `corten_ops::quantized`, or `itself`.
+    pub quantized: [Option<String>; 3],
     /// The Rust method's name where it is not derived.
     pub rust: Option<String>,
     /// What it does.
@@ -203,7 +206,7 @@ pub enum Body {
         /// What gives the result without its data.
         meta: Option<MetaKernel>,
     },
-    /// By its kernels of sparse layouts alone.
+    /// By its kernels at further keys alone: those of sparse layouts and of quantised tensors.
     Sparse,
     /// By a function for all devices; the gradient is separate.
     Any(Paths),

@@ -15,7 +15,7 @@ pub use float8::{F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU};
 pub use half::{bf16, f16};
 pub use limits::FloatLimits;
 pub use num_complex::Complex;
-pub use promotion::{ResultTypeState, can_cast, promote_types};
+pub use promotion::{ResultTypeState, can_cast, casts_by_category, promote_types};
 
 use crate::{Result, ensure};
 

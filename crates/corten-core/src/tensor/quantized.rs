@@ -151,6 +151,24 @@ impl TensorBase {
         Ok(tensor)
     }
 
+    /// Another storage of elements that share bytes.
+    pub(super) fn set_packed_storage(
+        &self,
+        storage: Storage,
+        offset: i64,
+        (sizes, strides, numel): (&[i64], &[i64], i64),
+    ) -> Result<()> {
+        check_whole_bytes(self.dtype(), sizes, strides, offset)?;
+        let needed = quantized_bytes(sizes, self.dtype())?;
+        if needed > storage.nbytes() {
+            storage.resize(needed)?;
+        }
+        self.set_device(storage.device());
+        self.swap_storage(Some(storage));
+        self.store_geometry(sizes, strides, offset, numel);
+        Ok(())
+    }
+
     /// The integers of a quantised tensor: a view with the dtype that they are stored as. Elements that
     /// share bytes are shown as the bytes, in one dimension.
     ///

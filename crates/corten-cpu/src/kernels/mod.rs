@@ -34,6 +34,7 @@ pub mod opaque;
 pub mod optim;
 pub mod pointwise;
 pub mod pool;
+pub mod quantize;
 pub mod quantized;
 pub mod random;
 pub mod reduce;

@@ -56,7 +56,7 @@ pub fn clamp(qx: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Te
     if min.is_none() && max.is_none() {
         bail!(Runtime, "Both min and max not specified");
     }
-    let near = |number: Option<Scalar>| number.map(|x| integer(qx, x.to_f64()?)).transpose();
+    let near = |number: Option<Scalar>| number.map(|x| integer(qx, x.to_f64())).transpose();
     bounded(qx, near(min)?, near(max)?)
 }
 
@@ -182,7 +182,7 @@ pub fn celu(
     alpha: Scalar,
 ) -> Result<Tensor> {
     of_tensor(self_)?;
-    ensure!(alpha.to_f64()? != 0.0, ZeroDivision, "ZeroDivisionError: alpha cannot be 0 for CELU");
+    ensure!(alpha.to_f64() != 0.0, Runtime, "ZeroDivisionError: alpha cannot be 0 for CELU");
     on_numbers(self_, output_scale, output_zero_point, |x| op::celu(x, alpha))
 }
 

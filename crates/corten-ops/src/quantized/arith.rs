@@ -140,7 +140,7 @@ fn with_scale(integers: &Tensor, dtype: DType, scale: f64, zero: i64) -> Result<
 fn sum_with_number(x: &Tensor, number: Scalar, relu: bool) -> Result<Tensor> {
     let (scale, zero) = uniform(x, "Add")?;
     let (least, most) = range_of(x.dtype())?;
-    let steps = (number.to_f64()? / scale).round_ties_even() as i64;
+    let steps = (number.to_f64() / scale).round_ties_even() as i64;
     let moved = zero.saturating_sub(steps);
     let span = most as f32 - least as f32;
     let (wider, edge) = if least > moved {
@@ -162,7 +162,7 @@ fn sum_with_number(x: &Tensor, number: Scalar, relu: bool) -> Result<Tensor> {
 fn product_with_number(x: &Tensor, number: Scalar, relu: bool) -> Result<Tensor> {
     let (scale, zero) = uniform(x, "Mul")?;
     let (least, most) = range_of(x.dtype())?;
-    let factor = number.to_f64()?;
+    let factor = number.to_f64();
     let ints = integers(x)?;
     if factor == 0.0 {
         return with_scale(&op::zeros_like(&ints, None, None, None, None, None)?, x.dtype(), 1.0, 0);

@@ -351,7 +351,7 @@ pub fn reflection_pad2d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
 /// # Errors
 /// Those of `constant_pad_nd`.
 pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
-    let value = super::activation::integer(self_, value.to_f64()?)?;
+    let value = super::activation::integer(self_, value.to_f64())?;
     of_integers(self_, |x| op::constant_pad_nd(x, pad, Scalar::from(value)))
 }
 

@@ -8,7 +8,7 @@ use crate::rows::loops::compiled;
 use corten_core::{Access, AccessSet, DType, Result, TensorBase, ensure};
 use corten_gemm::{ByteRows, Output, Rounding};
 use corten_ops::Tensor;
-use corten_ops::quantized::choose_qparams;
+use corten_ops::quantized::make::choose_qparams;
 use std::ops::Range;
 
 /// Contiguous rows of bytes.
