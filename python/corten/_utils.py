@@ -318,9 +318,29 @@ def _rebuild_qtensor(
     if type(quantizer_params) is not tuple or not quantizer_params:
         raise TypeError("a scheme and its parameters are expected")
     source, dtype = untyped(storage), storage.dtype
+    if quantizer_params[0] in (corten.per_channel_affine, corten.per_channel_affine_float_qparams):
+        check_channels(size, *quantizer_params[1:])
     check_quantized_bounds(source, dtype, storage_offset, size, stride)
     tensor = quantized_over(source, dtype, storage_offset, size, stride, quantizer_params)
     return _finished(tensor, requires_grad, backward_hooks, None)
+
+
+def check_channels(size, scales, zero_points, axis):
+    """That there are a scale and a zero point for each index of a dimension.
+
+    Raises:
+        ValueError: There are not.
+    """
+    if type(axis) is not int or not 0 <= axis < len(size):
+        raise ValueError(
+            f"_rebuild_qtensor: per_channel axis {axis} out of range for size {tuple(size)}"
+        )
+    counts = [len(part) if type(part) is list else part.numel() for part in (scales, zero_points)]
+    if counts != [size[axis]] * 2:
+        raise ValueError(
+            "_rebuild_qtensor: per_channel scales/zero_points length must equal "
+            f"size[axis]={size[axis]}, got scales={counts[0]}, zero_points={counts[1]}"
+        )
 
 
 def check_quantized_bounds(storage, dtype, offset, size, stride):

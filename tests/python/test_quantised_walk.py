@@ -15,6 +15,33 @@ VALUES = {
 
 #: Operators that take quantised tensors without looking at their numbers.
 WORKS = set("""
+    aten::_debug_has_internal_overlap aten::_foreach_clone aten::_foreach_copy aten::_foreach_copy_
+    aten::_foreach_max aten::_neg_view aten::_to_copy aten::adjoint aten::alias aten::alpha_dropout
+    aten::alpha_dropout_ aten::argsort aten::argsort.stable aten::as_strided aten::as_strided_
+    aten::atleast_1d aten::atleast_1d.Sequence aten::atleast_2d aten::atleast_2d.Sequence aten::atleast_3d
+    aten::atleast_3d.Sequence aten::broadcast_tensors aten::clone aten::conj aten::conj_physical
+    aten::contiguous aten::copy_ aten::dequantize.self aten::dequantize.tensors aten::detach aten::detach_
+    aten::detach_copy aten::detach_copy.out aten::diagonal aten::dropout aten::dropout_ aten::empty_like
+    aten::empty_quantized aten::eq.Scalar aten::eq.Tensor aten::equal aten::expand_as
+    aten::feature_alpha_dropout aten::feature_alpha_dropout_ aten::feature_dropout aten::feature_dropout_
+    aten::fill.Scalar aten::fill_.Scalar aten::fill_diagonal_ aten::flatten.using_ints aten::flip
+    aten::flip_view aten::fliplr aten::flipud aten::full_like aten::ge.Scalar aten::ge.Tensor
+    aten::greater.Scalar aten::greater.Tensor aten::greater_equal.Scalar aten::greater_equal.Tensor
+    aten::gt.Scalar aten::gt.Tensor aten::hsplit.array aten::int_repr aten::is_set_to aten::le.Scalar
+    aten::le.Tensor aten::less.Scalar aten::less.Tensor aten::less_equal.Scalar aten::less_equal.Tensor
+    aten::lt.Scalar aten::lt.Tensor aten::mH aten::mT aten::matrix_H aten::max aten::max.dim aten::min
+    aten::min.dim aten::moveaxis.int aten::moveaxis.intlist aten::movedim.int aten::movedim.intlist
+    aten::msort aten::msort.out aten::narrow aten::narrow_copy aten::narrow_copy.out aten::ne.Scalar
+    aten::ne.Tensor aten::new_empty aten::not_equal.Scalar aten::not_equal.Tensor aten::numpy_T
+    aten::ones_like aten::positive aten::q_per_channel_axis aten::q_per_channel_scales
+    aten::q_per_channel_zero_points aten::q_scale aten::q_zero_point aten::ravel aten::real
+    aten::repeat_interleave.self_int aten::reshape_as aten::resize_ aten::resize_as_ aten::resolve_conj
+    aten::resolve_neg aten::rot90 aten::select.int aten::slice.Tensor aten::sort aten::sort.stable
+    aten::squeeze aten::squeeze.dim aten::squeeze.dims aten::squeeze_ aten::squeeze_.dim aten::squeeze_.dims
+    aten::swapaxes aten::swapaxes_ aten::swapdims aten::swapdims_ aten::t aten::t_ aten::tensor_split.indices
+    aten::tile aten::to.dtype_layout aten::to.other aten::to_dense aten::topk aten::transpose.int
+    aten::transpose_ aten::type_as aten::unbind.int aten::unsqueeze aten::unsqueeze_ aten::view_as
+    aten::vsplit.array
 """.split())
 
 

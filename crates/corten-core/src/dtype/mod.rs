@@ -193,7 +193,7 @@ dtypes! {
     UInt64 = 29, "uint64", "", "UInt64", 8, Unsigned,
         "u64", Some(1), "U64";
     /// Unsigned integer of 1 bit in a byte; stored only.
-    UInt1 = 30, "uint1", "", "UInt1", 1, NarrowUnsigned,
+    UInt1 = 30, "uint1", "bit", "UInt1", 1, NarrowUnsigned,
         "uint1", None, "";
     /// Unsigned integer of 2 bits in a byte; stored only.
     UInt2 = 31, "uint2", "", "UInt2", 1, NarrowUnsigned,

@@ -5,7 +5,7 @@
 //! that no integer is near are what FBGEMM's vector instructions make of them, so that files agree: with
 //! one scale, NaN is the largest 8-bit integer; with scales per channel, 0.
 
-use super::support::contiguous_in;
+use super::support::{contiguous_in, empty_in, flat};
 use crate::parallel::chunks::for_each_chunk;
 use crate::rows::loops::compiled;
 use corten_core::{
@@ -156,9 +156,10 @@ pub fn fill_from(target: &Tensor, from: &Tensor) -> Result<()> {
     let in_place = target.is_contiguous_for(format);
     let room = match in_place {
         true => ints.clone(),
-        false => TensorBase::empty(&ints.sizes(), ints.dtype())?.into(),
+        false => empty_in(&ints.sizes(), &ints, ints.dtype(), format)?,
     };
     {
+        let (room, from) = (flat(&room)?, flat(&from)?);
         let set = AccessSet::acquire(&[(&room, Access::Write), (&from, Access::Read)])?;
         let floats = set.read::<f32>(1)?;
         match dtype {
@@ -210,13 +211,14 @@ pub fn dequantize(self_: &Tensor) -> Result<Tensor> {
     let channels = Channels::of(&*self_.known_quantizer()?, self_)?;
     let format = walked_format(self_, &channels);
     let strides = corten_core::geometry::memory_format_strides(&self_.sizes(), format)?;
-    let out = TensorBase::empty_strided(&self_.sizes(), &strides, f32::DTYPE)?;
+    let out: Tensor = TensorBase::empty_strided(&self_.sizes(), &strides, f32::DTYPE)?.into();
     if out.numel() == 0 {
-        return Ok(out.into());
+        return Ok(out);
     }
     let ints: Tensor = self_.integers()?.into();
     let ints = if dtype.elements_per_byte() > 1 { ints } else { contiguous_in(&ints, format)? };
-    let set = AccessSet::acquire(&[(&out, Access::Write), (&ints, Access::Read)])?;
+    let (written, ints) = (flat(&out)?, flat(&ints)?);
+    let set = AccessSet::acquire(&[(&written, Access::Write), (&ints, Access::Read)])?;
     let floats = set.write::<f32>(0)?;
     match dtype {
         DType::QUInt8 => channels.dequantize::<u8>(set.read(1)?, floats)?,
@@ -225,7 +227,7 @@ pub fn dequantize(self_: &Tensor) -> Result<Tensor> {
         _ => channels.unpack(set.read(1)?, floats, dtype)?,
     }
     drop(set);
-    Ok(out.into())
+    Ok(out)
 }
 
 /// Scales and zero points beside the walk over elements in order.

@@ -24,6 +24,15 @@ impl TensorHost<'_> {
         let (offset, sizes, strides) = (given.int(1)?, given.dims(2)?, given.dims(3)?);
         check_bounds(&storage, dtype, &sizes, &strides, offset)?;
         let quantizer = quantizer(given)?;
+        if let Some((scales, _, axis)) = quantizer.of_channels() {
+            let size = usize::try_from(axis).ok().and_then(|axis| sizes.get(axis));
+            ensure!(
+                size == Some(&scales.numel()),
+                Value,
+                "_rebuild_qtensor: per_channel axis {axis} and {} scales do not fit size {sizes:?}",
+                scales.numel()
+            );
+        }
         let geometry = (&*sizes, &*strides, offset);
         Ok(TensorBase::quantized_over(storage, dtype, Some(quantizer), geometry)?.into())
     }

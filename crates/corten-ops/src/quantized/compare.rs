@@ -1,11 +1,20 @@
 //! Comparisons of what the integers stand for.
 
 use crate::{Tensor, op};
-use corten_core::Result;
+use corten_core::{DType, Result, ensure};
 
 /// What the integers stand for, or the tensor itself where it is not quantised.
 fn floats(tensor: &Tensor) -> Result<Tensor> {
     if tensor.is_quantized() { op::dequantize_self(tensor) } else { Ok(tensor.clone()) }
+}
+
+fn check_out(out: &Tensor) -> Result<()> {
+    ensure!(
+        out.dtype() == DType::Bool,
+        Runtime,
+        "The 'out' tensor must have dtype 'torch.bool'"
+    );
+    Ok(())
 }
 
 macro_rules! comparisons {
@@ -23,6 +32,7 @@ macro_rules! comparisons {
         /// # Errors
         /// As there.
         pub fn $out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<Tensor> {
+            check_out(out)?;
             op::$op_out(&floats(self_)?, &floats(other)?, out)
         }
     )+};

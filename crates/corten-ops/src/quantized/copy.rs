@@ -12,12 +12,7 @@ use corten_core::{
 /// # Errors
 /// Those of copying.
 pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
-    let format = match self_.dtype().elements_per_byte() {
-        1 => memory_format,
-        // A view of shared bytes is contiguous.
-        _ => Some(MemoryFormat::Contiguous),
-    };
-    let copy = like(self_, None, format)?;
+    let copy = like(self_, None, Some(memory_format.unwrap_or(MemoryFormat::Contiguous)))?;
     let _below = BelowADInplaceOrViewGuard::new();
     op::copy_(&integers(&copy)?, &integers(self_)?, false)?;
     Ok(copy)
@@ -47,7 +42,7 @@ pub fn to_copy(
         "Could not run 'aten::empty_quantized' with arguments from the 'Quantized{}' backend.",
         device.unwrap_or(Device::CPU)
     );
-    clone(self_, memory_format)
+    clone(self_, Some(memory_format.unwrap_or(MemoryFormat::Preserve)))
 }
 
 /// Integers and quantizer of another quantised tensor.

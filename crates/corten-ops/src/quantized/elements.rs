@@ -157,6 +157,80 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     of_integers(self_, |ints| op::flip(ints, dims))
 }
 
+/// A quarter turn of two dimensions, `k` times.
+///
+/// # Errors
+/// `Runtime` where there are several scales.
+pub fn rot90(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
+    let message = "Setting strides is possible only on uniformly quantized tensor";
+    check_uniform(self_, "flip_cpu", message)?;
+    of_integers(self_, |ints| op::rot90(ints, k, dims))
+}
+
+const FILLS: &str = "index_fill for quantized tensors needs one scale";
+
+/// The integer nearest to a number at positions of a dimension.
+///
+/// # Errors
+/// `Runtime` where there are several scales.
+pub fn index_fill_scalar_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+) -> Result<Tensor> {
+    check_uniform(self_, "index_fill", FILLS)?;
+    let value = op::item(&quantized_like(self_, &number(value)?)?)?;
+    let _below = BelowADInplaceOrViewGuard::new();
+    op::index_fill__int_scalar(&integers(self_)?, dim, index, value)?;
+    Ok(self_.clone())
+}
+
+/// [`index_fill_scalar_`] of a copy.
+///
+/// # Errors
+/// As there.
+pub fn index_fill_scalar(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+) -> Result<Tensor> {
+    index_fill_scalar_(&op::clone(self_, None)?, dim, index, value)
+}
+
+/// [`index_fill_scalar_`] with the number in a tensor.
+///
+/// # Errors
+/// As there.
+pub fn index_fill_tensor_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: &Tensor,
+) -> Result<Tensor> {
+    ensure!(
+        value.dim() == 0,
+        Runtime,
+        "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+        value.dim()
+    );
+    index_fill_scalar_(self_, dim, index, op::item(value)?)
+}
+
+/// [`index_fill_tensor_`] of a copy.
+///
+/// # Errors
+/// As there.
+pub fn index_fill_tensor(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: &Tensor,
+) -> Result<Tensor> {
+    index_fill_tensor_(&op::clone(self_, None)?, dim, index, value)
+}
+
 const MAXIMA: &str = "Max operator for quantized tensors only works for per tensor quantized tensors. Please open \
                       an issue on https://github.com/pytorch/pytorch/issues if you need per channel quantized \
                       tensor support.";

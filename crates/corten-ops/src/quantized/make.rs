@@ -265,10 +265,11 @@ pub(super) fn like(
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     let sizes = self_.sizes();
-    let strides = match memory_format.unwrap_or(MemoryFormat::Preserve) {
-        MemoryFormat::Preserve => crate::iter::preserved_strides(self_),
-        format => geometry::memory_format_strides(&sizes, format)?,
+    let format = match memory_format.unwrap_or(MemoryFormat::Preserve) {
+        MemoryFormat::Preserve => self_.suggest_memory_format(),
+        format => format,
     };
+    let strides = geometry::memory_format_strides(&sizes, format)?;
     let device = device.unwrap_or(self_.device());
     let quantizer = self_.quantizer();
     Ok(TensorBase::new_quantized(&sizes, Some(&strides), self_.dtype(), device, quantizer)?.into())

@@ -2,7 +2,7 @@
 
 use super::integers;
 use crate::{Tensor, any, op};
-use corten_core::{DType, Quantizer, Result, TensorBase, bail, ensure, geometry};
+use corten_core::{DType, Quantizer, Result, TensorBase, VersionCounter, bail, ensure, geometry};
 use std::sync::Arc;
 
 /// The view that `dense` is of the integers, with a quantizer.
@@ -78,7 +78,7 @@ pub fn view_dtype(self_: &Tensor, dtype: DType) -> Result<Tensor> {
 /// # Errors
 /// Those of making a view.
 pub fn alias(self_: &Tensor) -> Result<Tensor> {
-    any::view::alias(self_)
+    Ok(self_.shallow_copy_and_detach(VersionCounter::Shared, true)?.into())
 }
 
 /// The quantizer of channels `start`, `start + step`, … of a dimension; of one channel, a scale of its own.

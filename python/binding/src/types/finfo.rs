@@ -100,13 +100,17 @@ fn new_finfo(_class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
              'torch.finfo'",
         ));
     }
+    if !dtype.is_numeric() {
+        return Err(corten_core::not_implemented_for("max", dtype).into());
+    }
     instance(PyFInfo(dtype.to_real()))
 }
 
 fn new_iinfo(_class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     let owned = OwnedArgs::new(args, kwargs)?;
     let bound = parser!("iinfo(ScalarType type)").parse(None, owned.as_args())?;
-    let dtype = dtype::from_object(bound.object(0)?)?;
+    // Quantised dtypes have the limits of what they are stored as.
+    let dtype = dtype::from_object(bound.object(0)?)?.underlying();
     if dtype == DType::Bool {
         return Err(type_error("torch.bool is not supported by torch.iinfo"));
     }
