@@ -212,7 +212,8 @@ def mappings(torch):
     module = quantization(torch, ".quantization_mappings")
     for name in sorted(module.__all__):
         value = getattr(module, name)
-        if isinstance(value, dict):
+        # Quantised layers of sparse weights are absent.
+        if isinstance(value, dict) and "SPARSE" not in name:
             pairs = ([named(torch, getattr(one, "__name__", one)) for one in pair] for pair in value.items())
             yield name, sorted(pairs)
     for function in ("get_default_qconfig_propagation_list", "get_default_compare_output_module_list", "no_observer_set"):
