@@ -122,6 +122,35 @@ UNCOVERED = {
         aten::_sparse_semi_structured_addmm aten::_sparse_semi_structured_linear
         aten::_cslt_compress aten::_cslt_sparse_mm aten::_cslt_sparse_mm_search
         corten::semi_structured_to_dense""",
+    "takes quantised weights, numbers of quantisation or eight-bit floats: test_low_precision.py": """
+        aten::fake_quantize_per_tensor_affine aten::fake_quantize_per_tensor_affine.tensor_qparams
+        aten::fake_quantize_per_tensor_affine_cachemask aten::fake_quantize_per_tensor_affine_cachemask.out
+        aten::fake_quantize_per_tensor_affine_cachemask_backward
+        aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams
+        aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams.out aten::fake_quantize_per_channel_affine
+        aten::fake_quantize_per_channel_affine_cachemask aten::fake_quantize_per_channel_affine_cachemask.out
+        aten::fake_quantize_per_channel_affine_cachemask_backward aten::_fake_quantize_learnable_per_tensor_affine
+        aten::_fake_quantize_learnable_per_tensor_affine.out
+        aten::_fake_quantize_learnable_per_tensor_affine_backward aten::_fake_quantize_learnable_per_channel_affine
+        aten::_fake_quantize_learnable_per_channel_affine.out
+        aten::_fake_quantize_learnable_per_channel_affine_backward aten::fused_moving_avg_obs_fake_quant
+        aten::_fused_moving_avg_obs_fq_helper aten::_fused_moving_avg_obs_fq_helper_functional
+        aten::_weight_int8pack_mm aten::_convert_weight_to_int4pack aten::_convert_weight_to_int4pack_for_cpu
+        aten::_weight_int4pack_mm aten::_weight_int4pack_mm_for_cpu aten::_weight_int4pack_mm_with_scales_and_zeros
+        aten::_dyn_quant_pack_4bit_weight aten::_dyn_quant_matmul_4bit aten::_mixed_dtypes_linear aten::_scaled_mm
+        aten::_scaled_mm.out aten::_scaled_mm_v2 aten::_scaled_mm_v2.out aten::_grouped_mm
+        aten::_choose_qparams_per_tensor aten::choose_qparams_optimized aten::_saturate_weight_to_fp16
+        quantized_decomposed::quantize_per_tensor quantized_decomposed::quantize_per_tensor.tensor
+        quantized_decomposed::quantize_per_tensor.tensor2 quantized_decomposed::dequantize_per_tensor
+        quantized_decomposed::dequantize_per_tensor.tensor quantized_decomposed::dequantize_per_tensor.tensor2
+        quantized_decomposed::choose_qparams.tensor quantized_decomposed::choose_qparams_symmetric.tensor
+        quantized_decomposed::quantize_per_channel quantized_decomposed::dequantize_per_channel
+        quantized_decomposed::choose_qparams_per_token
+        quantized_decomposed::_choose_qparams_per_token_asymmetric_impl
+        quantized_decomposed::choose_qparams_per_token_asymmetric quantized_decomposed::quantize_per_token
+        quantized_decomposed::dequantize_per_token quantized_decomposed::quantize_per_channel_group
+        quantized_decomposed::dequantize_per_channel_group quantized_decomposed::fake_quant_per_channel
+        quantized_decomposed::convert_element_type.no_fuse""",
     "the operator without out changes an argument, and has another schema": """
         aten::rrelu_with_noise.out aten::_native_batch_norm_legit.out""",
     "PyTorch refuses empty outputs": """
@@ -145,4 +174,14 @@ NAMES = {
         torch._to_sparse_semi_structured torch._sparse_semi_structured_mm torch._sparse_semi_structured_addmm
         torch._sparse_semi_structured_linear torch._cslt_compress torch._cslt_sparse_mm
         torch._cslt_sparse_mm_search""",
+    "takes quantised weights, numbers of quantisation or eight-bit floats": """
+        torch.fake_quantize_per_tensor_affine torch._fake_quantize_per_tensor_affine_cachemask_tensor_qparams
+        torch.fake_quantize_per_channel_affine torch._fake_quantize_learnable_per_tensor_affine
+        torch._fake_quantize_learnable_per_channel_affine torch.fused_moving_avg_obs_fake_quant
+        torch._fused_moving_avg_obs_fq_helper torch._weight_int8pack_mm torch._convert_weight_to_int4pack
+        torch._convert_weight_to_int4pack_for_cpu torch._weight_int4pack_mm torch._weight_int4pack_mm_for_cpu
+        torch._weight_int4pack_mm_with_scales_and_zeros torch._dyn_quant_pack_4bit_weight
+        torch._dyn_quant_matmul_4bit torch._mixed_dtypes_linear torch._scaled_mm torch._scaled_mm_v2
+        torch._grouped_mm torch._choose_qparams_per_tensor torch.choose_qparams_optimized
+        torch._saturate_weight_to_fp16""",
 }

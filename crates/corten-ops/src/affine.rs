@@ -31,19 +31,30 @@ impl AffineParams {
     ///
     /// # Errors
     /// `Runtime` for ranges in disorder.
-    pub fn of_range(least: f32, greatest: f32, qmin: i64, qmax: i64, symmetric: bool) -> Result<Self> {
+    pub fn of_range(
+        least: f32,
+        greatest: f32,
+        qmin: i64,
+        qmax: i64,
+        symmetric: bool,
+    ) -> Result<Self> {
         ensure!(
             least <= greatest,
             Runtime,
             "In ChooseQuantizationParams, min should be less than or equal to max"
         );
-        ensure!(qmin < qmax, Runtime, "quant_min must be less than quant_max, got {qmin} and {qmax}");
+        ensure!(
+            qmin < qmax,
+            Runtime,
+            "quant_min must be less than quant_max, got {qmin} and {qmax}"
+        );
         let (mut least, mut greatest) = (least, greatest);
         let symmetric = symmetric && least < 0.0 && greatest > 0.0;
         let steps = qmax - qmin;
         if symmetric {
             let ends = [-(steps / 2 + 1) as f64, (steps / 2) as f64];
-            let scale = (f64::from(least) / ends[0]).abs().max((f64::from(greatest) / ends[1]).abs());
+            let scale =
+                (f64::from(least) / ends[0]).abs().max((f64::from(greatest) / ends[1]).abs());
             (least, greatest) = ((scale * ends[0]) as f32, (scale * ends[1]) as f32);
         }
         (least, greatest) = (least.min(0.0), greatest.max(0.0));

@@ -17,6 +17,12 @@ pub fn fake_quant_per_channel_grad(
     quant_max: i64,
 ) -> Result<Tensor> {
     decomposed::fake_quant_per_channel_backward(
-        grad, input, scales, zero_points, axis, quant_min, quant_max,
+        grad,
+        input,
+        scales,
+        zero_points,
+        axis,
+        quant_min,
+        quant_max,
     )
 }

@@ -18,7 +18,13 @@ pub fn learnable_per_tensor_grads(
     grad_factor: f64,
 ) -> Result<Vec<Tensor>> {
     let (x, scale, zero) = op::_fake_quantize_learnable_per_tensor_affine_backward(
-        grad, self_, scale, zero_point, quant_min, quant_max, grad_factor,
+        grad,
+        self_,
+        scale,
+        zero_point,
+        quant_min,
+        quant_max,
+        grad_factor,
     )?;
     Ok(vec![x, scale, zero])
 }
@@ -39,7 +45,14 @@ pub fn learnable_per_channel_grads(
     grad_factor: f64,
 ) -> Result<Vec<Tensor>> {
     let (x, scale, zero) = op::_fake_quantize_learnable_per_channel_affine_backward(
-        grad, self_, scale, zero_point, axis, quant_min, quant_max, grad_factor,
+        grad,
+        self_,
+        scale,
+        zero_point,
+        axis,
+        quant_min,
+        quant_max,
+        grad_factor,
     )?;
     Ok(vec![x, scale, zero])
 }

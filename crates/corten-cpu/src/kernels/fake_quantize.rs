@@ -89,7 +89,8 @@ fn in_memory_order(tensor: &Tensor) -> Result<(Tensor, Vec<i64>, Vec<i64>)> {
 fn apply(self_: &Tensor, axis: Option<usize>, by: &[Affine]) -> Result<(Tensor, Tensor)> {
     let (from, order, inverse) = in_memory_order(self_)?;
     let sizes = from.sizes();
-    let (out, mask) = (empty_as(&sizes, self_, self_.dtype())?, empty_as(&sizes, self_, DType::Bool)?);
+    let (out, mask) =
+        (empty_as(&sizes, self_, self_.dtype())?, empty_as(&sizes, self_, DType::Bool)?);
     let done = |out: &Tensor, mask: &Tensor| {
         Ok((op::permute(out, &inverse)?, op::permute(mask, &inverse)?))
     };
@@ -221,9 +222,8 @@ pub fn per_channel_cachemask(
     if is_shape_only(self_) {
         return apply(self_, Some(axis.max(0) as usize), &[all]);
     }
-    let numbers = |tensor: &Tensor| {
-        op::to_dtype(tensor, DType::Float32, false, false, None)?.to_vec::<f32>()
-    };
+    let numbers =
+        |tensor: &Tensor| op::to_dtype(tensor, DType::Float32, false, false, None)?.to_vec::<f32>();
     let (scales, zeros) = (numbers(scale)?, numbers(zero_point)?);
     if !is_fractional && zeros.iter().any(|zero| *zero < limits[0] || *zero > limits[1]) {
         return refuse_zero_point();

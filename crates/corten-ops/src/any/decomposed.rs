@@ -221,7 +221,8 @@ fn range(input: &Tensor) -> Result<[Tensor; 2]> {
 }
 
 fn at_least(scale: &Tensor, eps: f64) -> Result<Tensor> {
-    let eps = op::full(&[1], Scalar::Float(eps), Some(DType::Float32), None, Some(scale.device()), None)?;
+    let eps =
+        op::full(&[1], Scalar::Float(eps), Some(DType::Float32), None, Some(scale.device()), None)?;
     op::maximum(scale, &eps)
 }
 
@@ -264,7 +265,8 @@ pub fn choose_qparams_symmetric(
     let steps = Scalar::Float((quant_max - quant_min) as f64 / 2.0);
     let scale = at_least(&op::div_scalar(&greatest, steps)?, eps)?;
     let middle = if dtype == DType::UInt8 { 128 } else { 0 };
-    let zero = op::full_like(&scale, Scalar::Int(middle), Some(DType::Int64), None, None, None, None)?;
+    let zero =
+        op::full_like(&scale, Scalar::Int(middle), Some(DType::Int64), None, None, None, None)?;
     Ok((to(&scale, DType::Float64)?, zero))
 }
 

@@ -53,11 +53,7 @@ pub fn learnable_per_channel(
     op::fake_quantize_per_channel_affine(self_, scale, &zeros, axis, quant_min, quant_max)
 }
 
-fn check_backward(
-    tensors: [(&str, &Tensor); 4],
-    quant_min: i64,
-    quant_max: i64,
-) -> Result<()> {
+fn check_backward(tensors: [(&str, &Tensor); 4], quant_min: i64, quant_max: i64) -> Result<()> {
     for (name, tensor) in tensors {
         ensure!(
             tensor.dtype() == DType::Float32,

@@ -47,7 +47,11 @@ pub fn choose_qparams_optimized(
         Runtime,
         "numel is out of the bound of input tensor"
     );
-    ensure!(n_bins >= 0, Runtime, "choose_qparams_optimized: n_bins must not be negative, got {n_bins}");
+    ensure!(
+        n_bins >= 0,
+        Runtime,
+        "choose_qparams_optimized: n_bins must not be negative, got {n_bins}"
+    );
     ensure!(
         (0..32).contains(&bit_width),
         Runtime,
@@ -60,9 +64,8 @@ pub fn choose_qparams_optimized(
     let range = if numel == 0 { [host.to_vec::<f32>()?[0]; 2] } else { ends(elements) };
     let search = Search { elements, levels: ((1u64 << bit_width) - 1) as f32 };
     let [least, greatest] = search.narrowed(range, n_bins as f32, ratio as f32);
-    let vector = |value: f32| {
-        op::to_other(&Tensor::from_vec(vec![value], &[1])?, input, false, false, None)
-    };
+    let vector =
+        |value: f32| op::to_other(&Tensor::from_vec(vec![value], &[1])?, input, false, false, None);
     Ok((vector(greatest)?, vector(least)?))
 }
 

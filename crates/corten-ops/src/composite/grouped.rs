@@ -31,7 +31,8 @@ pub fn grouped_mm(
         return op::new_empty(self_, &sizes, None, None, None, None);
     }
     let ends = op::to_dtype(offs, DType::Int64, false, false, None)?.to_vec::<i64>()?;
-    let along = if stacked || self_.dim() == 3 { mat2.size(if stacked { 0 } else { -1 })? } else { rows };
+    let along =
+        if stacked || self_.dim() == 3 { mat2.size(if stacked { 0 } else { -1 })? } else { rows };
     let mut parts = Vec::new();
     let mut start = 0;
     for (place, &end) in ends.iter().enumerate() {

@@ -26,22 +26,112 @@ const TOP: i64 = i64::MIN;
 
 /// Operators that are the same modulo 2^64.
 const MODULAR: &[&str] = &[
-    "add", "sub", "subtract", "rsub", "mul", "multiply", "neg", "negative", "square", "matmul", "mm", "bmm",
-    "addmm", "addbmm", "baddbmm", "addmv", "mv", "dot", "vdot", "inner", "outer", "ger", "addr", "linear",
-    "einsum", "tensordot", "kron", "trace", "linalg_matmul", "chain_matmul", "cross", "linalg_cross", "sum",
-    "prod", "cumsum", "cumprod", "diff", "addcmul", "bitwise_not", "bitwise_left_shift", "__lshift__",
-    "__ilshift__", "logical_not", "logical_and", "logical_or", "logical_xor", "eq", "ne", "not_equal", "isin",
-    "index_add", "scatter_add", "index_put", "_index_put_impl_", "_foreach_add", "_foreach_sub",
-    "_foreach_mul", "_foreach_neg", "vander", "float_power_",
+    "add",
+    "sub",
+    "subtract",
+    "rsub",
+    "mul",
+    "multiply",
+    "neg",
+    "negative",
+    "square",
+    "matmul",
+    "mm",
+    "bmm",
+    "addmm",
+    "addbmm",
+    "baddbmm",
+    "addmv",
+    "mv",
+    "dot",
+    "vdot",
+    "inner",
+    "outer",
+    "ger",
+    "addr",
+    "linear",
+    "einsum",
+    "tensordot",
+    "kron",
+    "trace",
+    "linalg_matmul",
+    "chain_matmul",
+    "cross",
+    "linalg_cross",
+    "sum",
+    "prod",
+    "cumsum",
+    "cumprod",
+    "diff",
+    "addcmul",
+    "bitwise_not",
+    "bitwise_left_shift",
+    "__lshift__",
+    "__ilshift__",
+    "logical_not",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "eq",
+    "ne",
+    "not_equal",
+    "isin",
+    "index_add",
+    "scatter_add",
+    "index_put",
+    "_index_put_impl_",
+    "_foreach_add",
+    "_foreach_sub",
+    "_foreach_mul",
+    "_foreach_neg",
+    "vander",
+    "float_power_",
 ];
 
 /// Operators that depend on the order of elements and nothing else.
 const ORDERED: &[&str] = &[
-    "lt", "less", "le", "less_equal", "gt", "greater", "ge", "greater_equal", "max", "min", "amax", "amin",
-    "aminmax", "argmax", "argmin", "argsort", "sort", "msort", "topk", "kthvalue", "median", "nanmedian",
-    "mode", "cummax", "cummin", "_cummax_helper", "_cummin_helper", "searchsorted", "bucketize", "maximum",
-    "minimum", "fmax", "fmin", "clamp", "clip", "clamp_min", "clamp_max", "unique_consecutive",
-    "_foreach_maximum", "_foreach_minimum", "_foreach_clamp_max", "_foreach_clamp_min",
+    "lt",
+    "less",
+    "le",
+    "less_equal",
+    "gt",
+    "greater",
+    "ge",
+    "greater_equal",
+    "max",
+    "min",
+    "amax",
+    "amin",
+    "aminmax",
+    "argmax",
+    "argmin",
+    "argsort",
+    "sort",
+    "msort",
+    "topk",
+    "kthvalue",
+    "median",
+    "nanmedian",
+    "mode",
+    "cummax",
+    "cummin",
+    "_cummax_helper",
+    "_cummin_helper",
+    "searchsorted",
+    "bucketize",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "clamp",
+    "clip",
+    "clamp_min",
+    "clamp_max",
+    "unique_consecutive",
+    "_foreach_maximum",
+    "_foreach_minimum",
+    "_foreach_clamp_max",
+    "_foreach_clamp_min",
 ];
 
 fn is_narrow(dtype: DType) -> bool {
@@ -173,11 +263,13 @@ fn widened_call(op: &'static dyn AnyOp, stack: &mut Stack, widened: Widened) -> 
             Ok(wide)
         })?;
         match value {
-            IValue::DType(dtype) if *dtype == widened.narrow => *value = IValue::DType(widened.wide),
+            IValue::DType(dtype) if *dtype == widened.narrow => {
+                *value = IValue::DType(widened.wide)
+            }
             IValue::DType(_) => keeps = true,
             IValue::Int(_) | IValue::UInt(_) if is_scalar(&argument.ty) => {
                 let number = widened.number(value);
-                *value = number.ok_or_else(|| no_number(op, value))?;
+                *value = number.ok_or_else(|| below_zero(op))?;
             }
             _ => {}
         }
@@ -208,10 +300,10 @@ fn is_scalar(ty: &Type) -> bool {
     }
 }
 
-fn no_number(op: &'static dyn AnyOp, value: &IValue) -> Error {
+fn below_zero(op: &'static dyn AnyOp) -> Error {
     corten_core::err!(
         Runtime,
-        "value cannot be converted to type uint64_t without overflow: {} got {value:?}",
+        "value cannot be converted to type uint64_t without overflow: {} got a number below zero",
         op.def().qualified_name()
     )
 }

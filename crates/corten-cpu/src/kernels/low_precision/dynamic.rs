@@ -71,7 +71,8 @@ impl Row {
         let greatest = x.iter().fold(0.0f32, |greatest, &x| greatest.max(x));
         let factor = if least == greatest { 1.0 } else { 255.0 / (greatest - least) };
         let (low, high) = (-128.0 + least * factor, 127.0 + greatest * factor);
-        let zero = if low + high > 0.0 { -128.0 - least * factor } else { 127.0 - greatest * factor };
+        let zero =
+            if low + high > 0.0 { -128.0 - least * factor } else { 127.0 - greatest * factor };
         let zero = zero.clamp(-128.0, 127.0).round_ties_even() as i32;
         let mut steps = try_vec(0, x.len())?;
         for (step, x) in steps.iter_mut().zip(x) {
@@ -151,10 +152,8 @@ impl Numbers<'_> {
                 let bytes = &self.weights[feature * columns / 2..][..columns / 2];
                 let scales = &self.scales[feature * groups..][..groups];
                 let parts = x.steps.chunks(self.group).zip(bytes.chunks(self.group / 2));
-                let sum: f32 = parts
-                    .zip(scales)
-                    .map(|((x, bytes), scale)| dot(x, bytes) as f32 * scale)
-                    .sum();
+                let sum: f32 =
+                    parts.zip(scales).map(|((x, bytes), scale)| dot(x, bytes) as f32 * scale).sum();
                 *out = sum * x.scale + self.bias.get(feature).copied().unwrap_or(0.0);
             }
             Ok(())

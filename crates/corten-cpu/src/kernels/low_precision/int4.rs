@@ -29,11 +29,7 @@ pub fn convert(self_: &Tensor, _inner_k_tiles: i64) -> Result<Tensor> {
     ensure!(self_.dtype() == DType::Int32, Runtime, "{CONVERT} : expect weight to be kInt.");
     let (n, k) = (self_.size(0)?, self_.size(1)?);
     ensure!(n % 16 == 0, Runtime, "{CONVERT} : expect N to be dividable by 16");
-    ensure!(
-        k % 2 == 0,
-        Runtime,
-        "_convert_weight_to_int4pack: expect K to be dividable by 2"
-    );
+    ensure!(k % 2 == 0, Runtime, "_convert_weight_to_int4pack: expect K to be dividable by 2");
     let packed = empty_as(&[n, k / 2], self_, DType::UInt8)?;
     if is_shape_only(self_) || packed.numel() == 0 {
         return Ok(packed);
@@ -90,8 +86,7 @@ impl Weights<'_> {
             for (i, byte) in bytes.iter().enumerate() {
                 let [low, high] = rows_of(i, half);
                 for (row, q) in [(low, byte & 15), (high, byte >> 4)] {
-                    let [scale, zero] =
-                        self.numbers_of(column / self.group, number * BLOCK + row);
+                    let [scale, zero] = self.numbers_of(column / self.group, number * BLOCK + row);
                     out[row * self.columns + column] = (f32::from(q) - 8.0) * scale + zero;
                 }
             }

@@ -43,11 +43,7 @@ fn check(self_: &Tensor, mat2: &Tensor, scales: &Tensor) -> Result<[i64; 2]> {
     ensure!(self_.dim() == 2, Runtime, "{NAME} : expect A to be 2D tensor.");
     ensure!(mat2.dtype() == DType::Int8, Runtime, "{NAME} : expect B to be int8 tensor.");
     ensure!(mat2.is_contiguous(), Runtime, "{NAME} : expect B to be contiguous.");
-    ensure!(
-        mat2.dim() == 2 && mat2.size(1)? == k,
-        Runtime,
-        "{NAME} : expect B.size(1) == {k}"
-    );
+    ensure!(mat2.dim() == 2 && mat2.size(1)? == k, Runtime, "{NAME} : expect B.size(1) == {k}");
     ensure!(
         scales.dim() == 1 && scales.size(0)? == n,
         Runtime,

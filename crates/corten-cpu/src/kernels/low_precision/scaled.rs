@@ -15,7 +15,12 @@ struct Product<'a> {
 
 impl Product<'_> {
     /// The product in the result's dtype, rounded once.
-    fn compute(&self, a_scale: &Tensor, b_scale: &Tensor, factor: Option<&Tensor>) -> Result<Tensor> {
+    fn compute(
+        &self,
+        a_scale: &Tensor,
+        b_scale: &Tensor,
+        factor: Option<&Tensor>,
+    ) -> Result<Tensor> {
         let sizes = [self.a.size(0)?, self.b.size(1)?];
         if is_shape_only(self.a) {
             return empty_as(&sizes, self.a, self.result);
@@ -221,17 +226,8 @@ pub fn scaled_mm_v2(
 
 fn scale_of(name: &str, scale: &Tensor, count: i64, sizes: &[i64]) -> Result<Tensor> {
     let fits = scale.numel() == count && scale.dtype() == DType::Float32;
-    ensure!(
-        fits || !sizes.is_empty(),
-        Value,
-        "scale_{name} must have 1 Float element"
-    );
-    ensure!(
-        fits,
-        Value,
-        "scale_{name} must have {count} Float elements, got {}",
-        scale.numel()
-    );
+    ensure!(fits || !sizes.is_empty(), Value, "scale_{name} must have 1 Float element");
+    ensure!(fits, Value, "scale_{name} must have {count} Float elements, got {}", scale.numel());
     op::reshape(scale, sizes)
 }
 
