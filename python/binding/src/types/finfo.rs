@@ -79,6 +79,7 @@ fn resolution(digits: i32) -> f64 {
 
 /// The smallest and largest value.
 fn integer_range(dtype: DType) -> (Scalar, Scalar) {
+    let dtype = dtype.underlying();
     match dtype {
         DType::UInt64 => (Scalar::Int(0), Scalar::UInt(u64::MAX)),
         _ if dtype.is_signed() => {
@@ -113,7 +114,7 @@ fn new_iinfo(_class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     if dtype == DType::Bool {
         return Err(type_error("torch.bool is not supported by torch.iinfo"));
     }
-    if !dtype.is_integral(false) {
+    if !dtype.is_integral(false) && !dtype.is_quantized() {
         return Err(type_error(
             "torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'",
         ));
