@@ -111,8 +111,24 @@ def check_unnamed(tensor):
         )
 
 
+def is_wrapper(tensor):
+    """Whether a tensor has no elements, and a class that says what operators make of it."""
+    if type(tensor).__torch_dispatch__ is corten.Tensor.__torch_dispatch__:
+        return False
+    try:
+        tensor.untyped_storage()
+    except NotImplementedError:
+        return True
+    return False
+
+
 def reduce_tensor(tensor):
     """The function and arguments by which a pickle rebuilds a plain tensor."""
+    if is_wrapper(tensor):
+        return _rebuild_wrapper_subclass, (
+            type(tensor), tensor.dtype, tuple(tensor.size()), tensor.stride(), tensor.storage_offset(),
+            tensor.layout, tensor.device, tensor.requires_grad,
+        )
     if tensor.layout not in (corten.strided, corten.sparse_coo):
         return _rebuild_sparse_tensor, (tensor.layout, (*tensor._parts, tensor.size()))
     if tensor.layout != corten.strided:
@@ -351,6 +367,11 @@ def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):
 def _rebuild_wrapper_subclass(cls, dtype, size, stride, storage_offset, layout, device,
                               requires_grad):
     """A tensor without memory of its own; its parts follow as attributes."""
+    if cls.__torch_dispatch__ is not corten.Tensor.__torch_dispatch__:
+        return corten.Tensor._make_wrapper_subclass(
+            cls, tuple(size), strides=tuple(stride), storage_offset=storage_offset, dtype=dtype,
+            layout=layout, device=corten.device(device), requires_grad=requires_grad,
+        )
     made = corten.Tensor._make_shell(
         cls, tuple(size), dtype=dtype, layout=layout, device=corten.device(device)
     )
