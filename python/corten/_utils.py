@@ -379,6 +379,25 @@ def _rebuild_wrapper_subclass(cls, dtype, size, stride, storage_offset, layout, 
     return made
 
 
+def _get_obj_state(obj):
+    """The attributes of an instance, and those of its slots."""
+    return obj.__getstate__()
+
+
+def _set_obj_state(obj, state):
+    """Gives an instance the attributes that another one had.
+
+    Raises:
+        RuntimeError: ``state`` is not what :func:`_get_obj_state` gives.
+    """
+    if isinstance(state, tuple) and len(state) != 2:
+        raise RuntimeError(f"Invalid serialized state: {state}")
+    for part in state if isinstance(state, tuple) else (state,):
+        for name, value in (part or {}).items():
+            setattr(obj, name, value)
+    return obj
+
+
 class KeyErrorMessage(str):
     """A message whose lines are kept: `KeyError` prints its argument's representation."""
 
