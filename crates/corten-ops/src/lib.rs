@@ -30,6 +30,7 @@ pub mod print;
 pub mod profiler;
 pub mod registry;
 pub mod shortcut;
+pub mod quantized;
 pub mod sparse;
 mod stub;
 mod tensor;

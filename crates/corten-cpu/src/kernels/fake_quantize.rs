@@ -225,7 +225,7 @@ pub fn per_channel_cachemask(
     let numbers =
         |tensor: &Tensor| op::to_dtype(tensor, DType::Float32, false, false, None)?.to_vec::<f32>();
     let (scales, zeros) = (numbers(scale)?, numbers(zero_point)?);
-    if zeros.iter().any(|zero| *zero < limits[0] || *zero > limits[1]) {
+    if !is_fractional && zeros.iter().any(|zero| *zero < limits[0] || *zero > limits[1]) {
         return refuse_zero_point();
     }
     ensure!(axis >= 0, Runtime, "`axis` must be between 0 and number of dimensions of input");

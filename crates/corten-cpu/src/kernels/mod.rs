@@ -22,6 +22,7 @@ pub mod grid;
 pub mod hash;
 pub mod histogram;
 pub mod index;
+pub mod language;
 #[cfg(feature = "linalg")]
 pub mod linalg;
 pub mod loss;
@@ -34,6 +35,8 @@ pub mod opaque;
 pub mod optim;
 pub mod pointwise;
 pub mod pool;
+pub mod quantize;
+pub mod quantized;
 pub mod random;
 pub mod reduce;
 pub mod rnn;

@@ -19,6 +19,8 @@ pub mod matmul;
 pub mod opaque;
 pub mod pad;
 pub mod pointwise;
+pub mod quantize;
+pub mod quantized_layers;
 pub mod random;
 pub mod reduce;
 pub mod softmax;

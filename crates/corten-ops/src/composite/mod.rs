@@ -30,6 +30,7 @@ pub mod norm;
 pub mod pad;
 pub mod pointwise;
 pub mod pool;
+pub mod quantize;
 pub mod reduce;
 pub mod shuffle;
 pub mod softmax;
