@@ -73,7 +73,8 @@ fn check([rows, outputs, depth]: [usize; 3], isa: Isa, in_place: bool) {
 #[test]
 fn products_are_exact() {
     for isa in instruction_sets() {
-        for shape in [[1, 1, 4], [1, 70, 36], [7, 64, 64], [13, 130, 100], [3, 5, 2056], [40, 17, 8]]
+        for shape in
+            [[1, 1, 4], [1, 70, 36], [7, 64, 64], [13, 130, 100], [3, 5, 2056], [40, 17, 8]]
         {
             for in_place in [false, true] {
                 check(shape, isa, in_place);
