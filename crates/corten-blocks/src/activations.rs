@@ -85,13 +85,6 @@ impl Activations {
         self.len == 0
     }
 
-    /// Four integers from one on, in a word.
-    #[inline(always)]
-    pub(crate) fn four(&self, start: usize) -> i32 {
-        let four = self.integers()[start..].first_chunk::<4>();
-        four.map_or(0, |four| i32::from_le_bytes(four.map(|integer| integer as u8)))
-    }
-
     fn push(&mut self, group: &[f32]) {
         let most = group.iter().fold(0.0f32, |most, element| most.max(element.abs()));
         let scale = most / 127.0;
