@@ -5,6 +5,7 @@ corten ops [--json]                                          lists the operators
 corten ops --missing PACKAGE…                                lists what packages use and this one lacks
 corten inspect FILE…                                         lists the metadata and the tensors of files
 corten convert FROM TO [--to q4_k]                           writes tensors in another format, quantises
+corten generate MODEL.gguf -p TEXT                           lets a language model continue a text
 corten as-torch install|remove|status                        makes this the package torch of an environment
 corten doctor                                                says what this machine offers
 """
@@ -24,6 +25,8 @@ def main():
         from corten._files import inspect_main as run
     elif command == "convert":
         from corten._convert import main as run
+    elif command == "generate":
+        from corten._language.generate import main as run
     elif command == "as-torch":
         from corten._torch_distribution import main as run
     elif command == "doctor":

@@ -84,7 +84,7 @@ def add_safe_globals(objects):
 def torch_global(name):
     """What a file means by ``torch.…`` where it is not simply the same name here; else None."""
     last = name[len("torch."):] if name.startswith("torch.") else ""
-    if last in (*_utils.STORAGE_NAMES, *_utils.QUANTISED_STORAGES, "UntypedStorage"):
+    if last in (*_utils.STORAGE_NAMES, "UntypedStorage"):
         return StorageClass(last)
     if name == "torch.storage.UntypedStorage":
         return StorageClass("UntypedStorage")

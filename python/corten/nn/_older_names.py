@@ -14,5 +14,10 @@ def stand_in(older, newer):
     package = importlib.import_module(newer)
     sys.modules[older] = package
     for part in pkgutil.walk_packages(package.__path__, f"{newer}."):
-        # Under PyTorch's name the modules are the same.
-        sys.modules[older + part.name[len(newer):]] = importlib.import_module(part.name)
+        module = importlib.import_module(part.name)
+        inside = part.name[len(newer):]
+        sys.modules[older + inside] = module
+        if inside.startswith(".reference"):
+            # The only part whose own name changed.
+            sys.modules[f"{older}._reference{inside[len('.reference'):]}"] = module
+            package._reference = package.reference

@@ -15,7 +15,7 @@ pub use float8::{F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU};
 pub use half::{bf16, f16};
 pub use limits::FloatLimits;
 pub use num_complex::Complex;
-pub use promotion::{ResultTypeState, can_cast, promote_types};
+pub use promotion::{ResultTypeState, can_cast, casts_by_category, promote_types};
 
 use crate::{Result, ensure};
 
@@ -193,7 +193,7 @@ dtypes! {
     UInt64 = 29, "uint64", "", "UInt64", 8, Unsigned,
         "u64", Some(1), "U64";
     /// Unsigned integer of 1 bit in a byte; stored only.
-    UInt1 = 30, "uint1", "", "UInt1", 1, NarrowUnsigned,
+    UInt1 = 30, "uint1", "bit", "UInt1", 1, NarrowUnsigned,
         "uint1", None, "";
     /// Unsigned integer of 2 bits in a byte; stored only.
     UInt2 = 31, "uint2", "", "UInt2", 1, NarrowUnsigned,

@@ -92,9 +92,11 @@ fn promote_complex(a: DType, b: DType) -> DType {
 
 /// Whether values of `from` may be written into a tensor of `to` without an explicit conversion.
 pub fn can_cast(from: DType, to: DType) -> bool {
-    if from != to && !(from.is_numeric() && to.is_numeric()) {
-        return false;
-    }
+    (from == to || from.is_numeric() && to.is_numeric()) && casts_by_category(from, to)
+}
+
+/// [`can_cast`] by categories alone, as PyTorch's `can_cast` answers for dtypes that are no numbers, too.
+pub fn casts_by_category(from: DType, to: DType) -> bool {
     let loses_imaginary = from.is_complex() && !to.is_complex();
     let loses_fraction = from.is_floating_point() && to.is_integral(false);
     let loses_integer = from != DType::Bool && to == DType::Bool;

@@ -180,6 +180,9 @@ impl TensorBase {
         );
         let numel = checked_numel(sizes)?;
         let itemsize = self.itemsize();
+        if self.is_quantized() && self.dtype().elements_per_byte() > 1 {
+            return self.set_packed_storage(storage, storage_offset, (sizes, strides, numel));
+        }
         let needed = storage_bytes_needed(sizes, strides, itemsize, storage_offset)?;
         if storage_offset >= 0 && needed > storage.nbytes() {
             storage.resize(needed)?;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::TensorBase;
 use super::base::{Info, Parts, TensorImpl, extend_keys};
 use super::version::VersionSlot;
-use crate::geometry::{checked_numel, contiguous_strides, is_contiguous};
+use crate::geometry::{checked_numel, contiguous_strides, is_contiguous, storage_bytes_needed};
 use crate::quantizer::quantized_bytes;
 use crate::{
     Backend, DType, Device, Dims, DispatchKey, KeySet, Layout, Quantizer, Result, Storage, bail,
@@ -58,6 +58,17 @@ impl TensorImpl {
         ensure!(self.is_quantized(), Runtime, "set_quantizer: the tensor is not quantized");
         self.update_extra_meta(|extra| extra.quantizer = Some(quantizer));
         Ok(())
+    }
+
+    /// The bytes that a storage must have for elements of this dtype with this geometry.
+    ///
+    /// # Errors
+    /// `Runtime` where they cannot be counted.
+    pub fn bytes_needed(&self, sizes: &[i64], strides: &[i64], offset: i64) -> Result<usize> {
+        match self.dtype() {
+            packed if packed.elements_per_byte() > 1 => quantized_bytes(sizes, packed),
+            dtype => storage_bytes_needed(sizes, strides, dtype.itemsize(), offset),
+        }
     }
 
     /// That another geometry of the same elements leaves each of them its scale.
@@ -119,7 +130,7 @@ impl TensorBase {
         };
         check_whole_bytes(dtype, sizes, &strides, 0)?;
         let bytes = match dtype.elements_per_byte() {
-            1 => crate::geometry::storage_bytes_needed(sizes, &strides, dtype.itemsize(), 0)?,
+            1 => storage_bytes_needed(sizes, &strides, dtype.itemsize(), 0)?,
             _ => quantized_bytes(sizes, dtype)?,
         };
         let tensor = Self::quantized_over(
@@ -149,6 +160,24 @@ impl TensorBase {
             tensor.set_quantizer(quantizer)?;
         }
         Ok(tensor)
+    }
+
+    /// Another storage of elements that share bytes.
+    pub(super) fn set_packed_storage(
+        &self,
+        storage: Storage,
+        offset: i64,
+        (sizes, strides, numel): (&[i64], &[i64], i64),
+    ) -> Result<()> {
+        check_whole_bytes(self.dtype(), sizes, strides, offset)?;
+        let needed = quantized_bytes(sizes, self.dtype())?;
+        if needed > storage.nbytes() {
+            storage.resize(needed)?;
+        }
+        self.set_device(storage.device());
+        self.swap_storage(Some(storage));
+        self.store_geometry(sizes, strides, offset, numel);
+        Ok(())
     }
 
     /// The integers of a quantised tensor: a view with the dtype that they are stored as. Elements that

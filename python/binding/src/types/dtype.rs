@@ -52,7 +52,11 @@ fn repr(this: &Obj) -> Py<Obj> {
 }
 
 fn is_signed(this: &Obj) -> Py<Obj> {
-    let dtype = code(this);
+    signedness(code(this))
+}
+
+/// Whether elements have a sign; integers of a quantizer and bits do not tell.
+pub(crate) fn signedness(dtype: DType) -> Py<Obj> {
     if dtype.is_quantized() {
         return Err(runtime_error("isSignedType not supported for quantized types".to_owned()));
     }

@@ -14,8 +14,6 @@ import corten.ao.nn.qat.dynamic as nnqatd
 import corten.ao.nn.quantized as nnq
 import corten.ao.nn.quantized.dynamic as nnqd
 import corten.ao.nn.quantized.reference as nnqr
-import corten.ao.nn.sparse.quantized as ao_nnsq
-import corten.ao.nn.sparse.quantized.dynamic as ao_nnsqd
 from corten import nn
 from corten.nn.utils.parametrize import type_before_parametrizations
 
@@ -29,13 +27,12 @@ __all__ = [
     "DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS", "DEFAULT_STATIC_QUANT_MODULE_MAPPINGS",
     "DEFAULT_QAT_MODULE_MAPPINGS", "DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS",
     "DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS", "DEFAULT_MODULE_TO_ACT_POST_PROCESS",
-    "DEFAULT_STATIC_SPARSE_QUANT_MODULE_MAPPINGS", "DEFAULT_DYNAMIC_SPARSE_QUANT_MODULE_MAPPINGS",
     "no_observer_set", "get_default_static_quant_module_mappings",
     "get_default_static_quant_reference_module_mappings", "get_embedding_static_quant_module_mappings",
-    "get_default_static_sparse_quant_module_mappings", "get_static_quant_module_class",
+    "get_static_quant_module_class",
     "get_dynamic_quant_module_class", "get_default_qat_module_mappings",
     "get_embedding_qat_module_mappings", "get_default_dynamic_quant_module_mappings",
-    "get_default_dynamic_sparse_quant_module_mappings", "get_default_qconfig_propagation_list",
+    "get_default_qconfig_propagation_list",
     "get_default_compare_output_module_list", "get_default_float_to_quantized_operator_mappings",
     "get_quantized_operator",
 ]
@@ -101,8 +98,6 @@ DEFAULT_MODULE_TO_ACT_POST_PROCESS = {
     nn.Softmax: default_fixed_qparams_range_0to1_fake_quant,
     nn.Tanh: default_fixed_qparams_range_neg1to1_fake_quant,
 }
-DEFAULT_STATIC_SPARSE_QUANT_MODULE_MAPPINGS = {nn.Linear: ao_nnsq.Linear}
-DEFAULT_DYNAMIC_SPARSE_QUANT_MODULE_MAPPINGS = {nn.Linear: ao_nnsqd.Linear}
 _INCLUDE_QCONFIG_PROPAGATE_LIST = {nn.Sequential}
 
 
@@ -128,11 +123,6 @@ def get_embedding_static_quant_module_mappings():
     return {
         **get_default_static_quant_module_mappings(), **_same_names(nnqat, nnq, "EmbeddingBag Embedding")
     }
-
-
-def get_default_static_sparse_quant_module_mappings():
-    """Quantised classes for sparse weights."""
-    return copy.deepcopy(DEFAULT_STATIC_SPARSE_QUANT_MODULE_MAPPINGS)
 
 
 def _class_of(float_module_class, mappings, additional):
@@ -177,11 +167,6 @@ def get_embedding_qat_module_mappings():
 def get_default_dynamic_quant_module_mappings():
     """Quantised classes for scales that are found while a model runs."""
     return DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS
-
-
-def get_default_dynamic_sparse_quant_module_mappings():
-    """The same for sparse weights."""
-    return DEFAULT_DYNAMIC_SPARSE_QUANT_MODULE_MAPPINGS
 
 
 _ALL = (

@@ -30,11 +30,12 @@ def _get_weight_observer(observer):
 def _clamp_weights(qweight, observer, scale, zero_point):
     """The weight within the observer's range, where that is less than the range of the dtype."""
     observer = _get_weight_observer(observer)
-    info = corten.iinfo(qweight.dtype)
+    values = qweight.int_repr()
+    info = corten.iinfo(values.dtype)
     low, high = observer.quant_min, observer.quant_max
     if low <= info.min and high >= info.max:
         return qweight
-    values = qweight.int_repr().clamp(low, high)
+    values = values.clamp(low, high)
     if observer.qscheme in (corten.per_tensor_symmetric, corten.per_tensor_affine):
         return corten._make_per_tensor_quantized_tensor(values, scale.item(), zero_point.item())
     return corten._make_per_channel_quantized_tensor(values, scale, zero_point, axis=observer.ch_axis)

@@ -41,7 +41,7 @@ class _Fused(nnq.Linear):
         if type(mod) is not cls._FLOAT_MODULE:
             raise AssertionError(f"Input float module should be {cls._FLOAT_MODULE.__name__}")
         check_qconfig(mod)
-        observer = mod.qconfig.weight()
+        observer = mod[0].qconfig.weight()
         return cls._observed(mod[0], observer, mod.activation_post_process, **cls._settings(mod[1]))
 
     @classmethod

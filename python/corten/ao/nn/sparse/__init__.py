@@ -1,5 +1,0 @@
-"""Modules of sparse weights."""
-
-from . import quantized
-
-__all__ = ["quantized"]
