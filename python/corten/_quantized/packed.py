@@ -28,8 +28,16 @@ class ScriptObject:
         state, name = state
         if name not in CLASSES:
             raise RuntimeError(f"Unknown type name {name!r}: there is no such class in torch.classes")
-        self.__class__ = CLASSES[name]
+        self._become(CLASSES[name])
         self._restore(state)
+
+    def _become(self, kind):
+        object.__dict__["__class__"].__set__(self, kind)
+
+    @property
+    def __class__(self):
+        # Pickles name this class, as PyTorch's do, and pickling compares it with an object's own.
+        return ScriptObject
 
     def __reduce_ex__(self, protocol):
         return copyreg.__newobj__, (ScriptObject,), self.__getstate__()
@@ -157,7 +165,7 @@ class LinearPackedParamsBase(_Weight):
         if weight.is_quantized:
             self.__init__(weight, bias)
         else:
-            self.__class__ = LinearPackedParamsFp16
+            self._become(LinearPackedParamsFp16)
             self.__init__(weight, bias)
 
 
