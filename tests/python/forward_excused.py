@@ -52,6 +52,28 @@ EXCUSED = [
 ]
 # Operators without a result of PyTorch, by reason.
 UNCOVERED = {
+    "tensors are quantised; their integers and numbers: test_quantized_ops.py": """
+        corten::int8_linear corten::int8_linear_dynamic corten::int8_convolution quantized::add
+        quantized::add.out quantized::add_out quantized::add.Scalar quantized::add.Scalar2
+        quantized::add.Scalar_out quantized::add_scalar quantized::add_scalar.Tensor quantized::add_scalar_out
+        quantized::add_scalar_out.Tensor quantized::add_relu quantized::add_relu.out quantized::add_relu_out
+        quantized::add_relu.Scalar quantized::add_relu.Scalar2 quantized::add_relu.Scalar_out
+        quantized::add_scalar_relu quantized::add_scalar_relu.Tensor quantized::add_scalar_relu_out
+        quantized::add_scalar_relu_out.Tensor quantized::mul quantized::mul.out quantized::mul_out
+        quantized::mul.Scalar quantized::mul.Scalar2 quantized::mul.Scalar_out quantized::mul_scalar
+        quantized::mul_scalar.Tensor quantized::mul_scalar_out quantized::mul_scalar_out.Tensor
+        quantized::mul_relu quantized::mul_relu.out quantized::mul_relu_out quantized::mul_relu.Scalar
+        quantized::mul_relu.Scalar2 quantized::mul_relu.Scalar_out quantized::mul_scalar_relu
+        quantized::mul_scalar_relu.Tensor quantized::mul_scalar_relu_out quantized::mul_scalar_relu_out.Tensor
+        quantized::matmul quantized::cat quantized::cat_relu quantized::cat_out quantized::cat_relu_out
+        quantized::relu6 quantized::clamp quantized::threshold quantized::sigmoid quantized::elu quantized::celu
+        quantized::leaky_relu quantized::prelu quantized::hardswish quantized::softmax quantized::dropout
+        quantized::batch_norm quantized::batch_norm_relu quantized::batch_norm1d quantized::batch_norm1d_relu
+        quantized::batch_norm2d quantized::batch_norm2d_relu quantized::batch_norm3d
+        quantized::batch_norm3d_relu quantized::layer_norm quantized::group_norm quantized::instance_norm
+        quantized::max_pool1d quantized::max_pool2d aten::quantized_max_pool1d aten::quantized_max_pool2d
+        aten::quantized_max_pool3d aten::quantized_batch_norm corten::quantized_linear
+        corten::quantized_convolution""",
     "PyTorch has no such operator; the operators of torchvision: test_vision_operators.py, test_image_files.py": """
         aten::adadelta_step_ aten::flip_view aten::lstm_sequence aten::lstm_sequence_backward aten::gru_sequence
         aten::gru_sequence_backward torchvision::nms torchvision::box_iou_rotated torchvision::roi_align
