@@ -120,6 +120,8 @@ _LAZY = {
     "set_deterministic_debug_mode": "_settings", "get_deterministic_debug_mode": "_settings",
     "set_float32_matmul_precision": "_settings", "get_float32_matmul_precision": "_settings",
     "set_flush_denormal": "_settings", "set_default_tensor_type": "_settings",
+    **dict.fromkeys(("block_bytes", "block_tensor", "quantize_blocks"), "_blocks"),
+    "quantize_weights": "_weight_quantization",
     "ScriptObject": "_quantized.packed", "quantized_gru": "_quantized.recurrent",
     "quantized_lstm": "_quantized.recurrent",
     "svd_lowrank": "_lowrank", "pca_lowrank": "_lowrank",
@@ -176,7 +178,7 @@ _LAZY = {
 }
 
 #: Those of them whose functions say that they are from this module.
-_PRIVATE = frozenset(("_checks", "_module_functions", "_recurrent", "_settings", "amp._state"))
+_PRIVATE = frozenset(("_blocks", "_checks", "_module_functions", "_recurrent", "_settings", "amp._state"))
 
 
 def __getattr__(name):

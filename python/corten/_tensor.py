@@ -168,6 +168,14 @@ def __setstate__(self, state):
         self.requires_grad, _, self._backward_hooks = state[-3:]
 
 
+def _block_format(self):
+    """The name of the format of a block-quantised tensor, such as ``Q4_K``; None for other tensors."""
+    return _C._block_format(self)
+
+
+Tensor.block_format = property(_block_format)
+
+
 @_attach
 def __array__(self, dtype=None, copy=None):
     if overridden(self):

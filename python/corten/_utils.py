@@ -144,6 +144,9 @@ def check_unnamed(tensor):
 
 def reduce_tensor(tensor):
     """The function and arguments by which a pickle rebuilds a plain tensor."""
+    if tensor.block_format is not None:
+        format, stored, size, is_transposed = corten._C._blocks_of(tensor)
+        return _rebuild_block_tensor, (format, stored, size, is_transposed, tensor.requires_grad)
     if tensor.layout not in (corten.strided, corten.sparse_coo):
         return _rebuild_sparse_tensor, (tensor.layout, (*tensor._parts, tensor.size()))
     if tensor.layout != corten.strided:
@@ -307,6 +310,12 @@ def _rebuild_sparse_tensor(layout, data):
     else:
         pending.append((check, (*tensors, *rest)))
     return make(*tensors, *rest)
+
+
+def _rebuild_block_tensor(format, stored, size, is_transposed, requires_grad):
+    """A block-quantised tensor over its bytes."""
+    made = corten._C._block_tensor(format, stored, tuple(size))
+    return (made.t() if is_transposed else made).requires_grad_(bool(requires_grad))
 
 
 def _rebuild_qtensor(

@@ -144,6 +144,9 @@ UNCOVERED = {
         aten::_sparse_semi_structured_addmm aten::_sparse_semi_structured_linear
         aten::_cslt_compress aten::_cslt_sparse_mm aten::_cslt_sparse_mm_search
         corten::semi_structured_to_dense""",
+    "PyTorch has no such operators; those of language models: test_language_operators.py": """
+        corten::fused_rms_norm corten::rotary_embedding corten::swiglu corten::geglu corten::quantize_rows
+        corten::kv_cache_write_ corten::kv_cache_attention""",
     "takes quantised weights, numbers of quantisation or eight-bit floats: test_low_precision.py": """
         aten::fake_quantize_per_tensor_affine aten::fake_quantize_per_tensor_affine.tensor_qparams
         aten::fake_quantize_per_tensor_affine_cachemask aten::fake_quantize_per_tensor_affine_cachemask.out

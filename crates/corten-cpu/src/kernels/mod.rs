@@ -22,6 +22,7 @@ pub mod grid;
 pub mod hash;
 pub mod histogram;
 pub mod index;
+pub mod language;
 #[cfg(feature = "linalg")]
 pub mod linalg;
 pub mod loss;

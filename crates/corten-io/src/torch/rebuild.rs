@@ -5,9 +5,10 @@ use super::storage_dtype;
 use crate::bytes::{only_truths, swap};
 use crate::pickle::{Arena, Host, Node, NodeId};
 use crate::value::Value;
+use corten_blocks::Format;
 use corten_core::{DType, Device, DeviceType, Layout, Result, Storage, bail, ensure, err};
 use corten_ops::sparse::{Compressed, Coo};
-use corten_ops::{Tensor, op};
+use corten_ops::{Tensor, blocks, op};
 use std::collections::HashMap;
 
 /// Reads the data of a storage by key and number of bytes.
@@ -110,6 +111,7 @@ const CALLED: &[&str] = &[
     "torch._utils._rebuild_device_tensor_from_cpu_tensor",
     "torch._utils._rebuild_sparse_tensor",
     "torch._utils._rebuild_qtensor",
+    "torch._utils._rebuild_block_tensor",
     "torch._tensor._rebuild_from_type_v2",
     "torch.serialization._get_layout",
     "torch.Size",
@@ -196,6 +198,7 @@ impl Host for TensorHost<'_> {
                 return Ok(Node::Object(function.to_owned(), arguments.to_vec()));
             }
             "_rebuild_sparse_tensor" => self.sparse_tensor(&given)?,
+            "_rebuild_block_tensor" => block_tensor(&given)?,
             "_rebuild_qtensor" => self.quantized_tensor(&given)?,
             _ => bail!(Runtime, "Trying to call reduce for unrecognized function {function:.200}"),
         };
@@ -224,6 +227,17 @@ impl Host for TensorHost<'_> {
         let device = self.device(&location)?;
         Ok(Node::Storage(self.storages.find(&key, dtype, device, count)?))
     }
+}
+
+/// A block-quantised tensor: of the name of its format, bytes, shape, and whether it is transposed.
+fn block_tensor(given: &Arguments<'_>) -> Result<Tensor> {
+    let name = given.text(0)?;
+    let Some(format) = Format::of_name(&name) else {
+        bail!(Runtime, "the file holds a tensor of the unknown block format {name:.200}")
+    };
+    let made = blocks::from_bytes(format, &given.tensor(1)?, &given.dims(2)?)?;
+    let is_transposed = matches!(given.node(3)?, Node::Value(Value::Bool(true)));
+    if is_transposed { op::t(&made) } else { Ok(made) }
 }
 
 /// The dtype of a class of storages by its whole name.

@@ -5,9 +5,10 @@ use super::stream::{MAGIC, PROTOCOL};
 use crate::atomic;
 use crate::pickle::Writer;
 use crate::value::Value;
+use corten_blocks::Format;
 use corten_core::{DType, Error, ErrorKind, Layout, MemoryFormat, Result, Storage, bail};
 use corten_ops::sparse::{Compressed, Coo};
-use corten_ops::{Tensor, op};
+use corten_ops::{Tensor, blocks, op};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{Seek, Write};
@@ -129,6 +130,9 @@ impl Saved {
         if let Some(parts) = Coo::of(&tensor) {
             return self.write_coordinates(writer, &parts, &tensor.sizes());
         }
+        if let Some(format) = blocks::format_of(&tensor) {
+            return self.write_blocks(writer, &tensor, format);
+        }
         if tensor.storage().is_err() {
             bail!(
                 NotImplemented,
@@ -173,6 +177,25 @@ impl Saved {
         writer.value(&Value::Size(sizes.to_vec()))?;
         writer.value(&Value::Bool(parts.coalesced))?;
         writer.raw(b"ttR");
+        Ok(())
+    }
+
+    /// A block-quantised tensor, as the name of its format, its bytes, its shape, and whether it is a transpose.
+    fn write_blocks(
+        &mut self,
+        writer: &mut Writer<'_>,
+        tensor: &Tensor,
+        format: Format,
+    ) -> Result<()> {
+        let Some((rows, is_transposed)) = blocks::stored(tensor) else { return Ok(()) };
+        writer.global("torch._utils", "_rebuild_block_tensor");
+        writer.raw(b"(");
+        writer.value(&Value::Text(format.name().to_owned()))?;
+        self.write(writer, rows.bytes())?;
+        writer.value(&Value::Size(rows.sizes().to_vec()))?;
+        writer.value(&Value::Bool(is_transposed))?;
+        writer.value(&Value::Bool(false))?;
+        writer.raw(b"tR");
         Ok(())
     }
 

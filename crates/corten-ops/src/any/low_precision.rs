@@ -1,24 +1,11 @@
 //! The numbers that weights and activations are quantised by.
 
-use crate::affine::AffineParams;
 use crate::composite::support::expect_dtype;
 use crate::{Tensor, op};
 use corten_core::{DType, Device, Result, Scalar, ensure, f16};
 
 /// The greatest number of `float16`.
 const HALF_MAX: f64 = 65504.0;
-
-/// Scale and zero point for all elements as bytes.
-///
-/// # Errors
-/// `Runtime` for no elements, and for those that are no numbers.
-pub fn choose_qparams_per_tensor(self_: &Tensor, reduce_range: bool) -> Result<(f64, i64)> {
-    let ends = [op::min(self_)?, op::max(self_)?];
-    let [least, greatest] = [op::item(&ends[0])?.to_f64(), op::item(&ends[1])?.to_f64()];
-    let qmax = if reduce_range { 127 } else { 255 };
-    let params = AffineParams::of_range(least as f32, greatest as f32, 0, qmax, false)?;
-    Ok((params.scale, params.zero_point))
-}
 
 /// Limits elements in place to those of `float16`.
 ///

@@ -43,6 +43,9 @@ pub fn repr_with_prefix(tensor: &Tensor, prefix: &str) -> Result<String> {
     if tensor.layout() != Layout::Strided {
         suffixes.push(format!("layout=torch.{}", tensor.layout().name()));
     }
+    if let Some(format) = crate::blocks::format_of(tensor) {
+        suffixes.push(format!("block_format='{}'", format.name()));
+    }
     suffixes.extend(gradient_suffix(tensor));
     if tensor.has_names() {
         suffixes.push(format!("names={}", crate::names::tuple_of(&tensor.dim_names())));

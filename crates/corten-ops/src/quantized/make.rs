@@ -1,6 +1,7 @@
 //! Quantised tensors from numbers, integers and nothing.
 
 use super::channels;
+use crate::affine::AffineParams;
 use crate::{Tensor, op};
 use corten_core::{
     DType, Device, Layout, MemoryFormat, Quantizer, Result, Scalar, TensorBase, bail,
@@ -61,20 +62,15 @@ pub fn quantize_dynamic(self_: &Tensor, dtype: DType, reduce_range: bool) -> Res
         input.dtype()
     );
     let (least, most) = (number(&op::min(&input)?)?, number(&op::max(&input)?)?);
-    check_ordered(least, most)?;
     let range = dtype.quantized_range().unwrap_or((0, 255));
-    let (scale, zero_point) = choose_qparams(least, most, range, false, reduce_range);
-    op::quantize_per_tensor(self_, scale, zero_point, dtype)
+    let (low, high) = reduced(range, reduce_range);
+    let params = AffineParams::of_range(least, most, low, high, false)?;
+    op::quantize_per_tensor(self_, params.scale, params.zero_point, dtype)
 }
 
-/// NaN is neither.
-fn check_ordered(least: f32, most: f32) -> Result<()> {
-    ensure!(
-        least <= most,
-        Runtime,
-        "In ChooseQuantizationParams, min should be less than or equal to max"
-    );
-    Ok(())
+/// Half of a range of integers, which leaves sums of products of 16 bits room, where that is asked for.
+fn reduced((low, high): (i64, i64), reduce_range: bool) -> (i64, i64) {
+    if reduce_range { (low.div_euclid(2), high / 2) } else { (low, high) }
 }
 
 fn number(tensor: &Tensor) -> Result<f32> {
@@ -87,65 +83,9 @@ fn number(tensor: &Tensor) -> Result<f32> {
 /// `Runtime` without elements.
 pub fn choose_qparams_per_tensor(self_: &Tensor, reduce_range: bool) -> Result<(f64, i64)> {
     let (least, most) = (number(&op::min(self_)?)?, number(&op::max(self_)?)?);
-    check_ordered(least, most)?;
-    Ok(choose_qparams(least, most, (0, 255), false, reduce_range))
-}
-
-/// The scale and zero point with which integers of a range cover the floats from `least` to `most`, so that 0 is
-/// one of them. The algorithm of gemmlowp, with the constants of FBGEMM.
-///
-/// ```
-/// use corten::ops::quantized::make::choose_qparams;
-///
-/// assert_eq!(choose_qparams(0.0, 25.5, (0, 255), false, false).1, 0);
-/// ```
-pub fn choose_qparams(
-    least: f32,
-    most: f32,
-    (mut low, mut high): (i64, i64),
-    preserve_sparsity: bool,
-    reduce_range: bool,
-) -> (f64, i64) {
-    const SMALLEST_SCALE: f32 = 6.1e-5;
-    let (mut least, mut most) = (least, most);
-    if least < 0.0 && most > 0.0 && preserve_sparsity {
-        let symmetric_low = -((high - low) / 2 + 1);
-        let symmetric_high = (high - low) / 2;
-        let scale = f64::from((least / symmetric_low as f32).abs())
-            .max(f64::from((most / symmetric_high as f32).abs()));
-        least = (symmetric_low as f64 * scale) as f32;
-        most = (symmetric_high as f64 * scale) as f32;
-    }
-    if reduce_range {
-        (low, high) = (low.div_euclid(2), high / 2);
-    }
-    (least, most) = (least.min(0.0), most.max(0.0));
-    let mut scale = (f64::from(most) - f64::from(least)) / (high - low) as f64;
-    if scale as f32 == 0.0 || (1.0 / scale as f32).is_infinite() {
-        scale = 0.1;
-    }
-    if scale < f64::from(SMALLEST_SCALE) {
-        let original = scale as f32;
-        scale = f64::from(SMALLEST_SCALE);
-        if least == 0.0 {
-            most = SMALLEST_SCALE * (high - low) as f32;
-        } else if most == 0.0 {
-            least = -SMALLEST_SCALE * (high - low) as f32;
-        } else {
-            let amplifier = SMALLEST_SCALE / original;
-            (least, most) = (least * amplifier, most * amplifier);
-        }
-    }
-    let from_low = low as f64 - f64::from(least) / scale;
-    let from_high = high as f64 - f64::from(most) / scale;
-    let low_error = (low as f64).abs() - (f64::from(least) / scale).abs();
-    let high_error = (high as f64).abs() - (f64::from(most) / scale).abs();
-    let mut zero_point = if low_error < high_error { from_low } else { from_high };
-    if least < 0.0 && most > 0.0 && preserve_sparsity {
-        zero_point = (low + high) as f64 / 2.0;
-    }
-    let zero_point = zero_point.clamp(low as f64, high as f64).round_ties_even();
-    (scale, zero_point as i64)
+    let (low, high) = reduced((0, 255), reduce_range);
+    let params = AffineParams::of_range(least, most, low, high, false)?;
+    Ok((params.scale, params.zero_point))
 }
 
 /// A tensor that is not quantised as `float32`.

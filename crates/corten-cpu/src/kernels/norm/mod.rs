@@ -4,10 +4,12 @@ mod batch;
 mod columns;
 mod group;
 mod layer;
+mod rms;
 
 pub use batch::{native_batch_norm, native_batch_norm_backward};
 pub use group::{native_group_norm, native_group_norm_backward};
 pub use layer::{native_layer_norm, native_layer_norm_backward};
+pub use rms::fused_rms_norm;
 
 use super::support::{contiguous, defined, empty_as, is_shape_only};
 use crate::rows::loops::{Function, map, row_functions};

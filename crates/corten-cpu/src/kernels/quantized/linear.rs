@@ -8,7 +8,7 @@ use crate::rows::loops::compiled;
 use corten_core::{Access, AccessSet, DType, Result, TensorBase, ensure};
 use corten_gemm::{ByteRows, Output, Rounding};
 use corten_ops::Tensor;
-use corten_ops::quantized::make::choose_qparams;
+use corten_ops::affine::AffineParams;
 use std::ops::Range;
 
 /// Contiguous rows of bytes.
@@ -143,7 +143,9 @@ pub fn linear_dynamic(
             Runtime,
             "the input of a dynamically quantized layer must be finite, but its range is [{least}, {most}]"
         );
-        let (scale, zero_point) = choose_qparams(least, most, (0, 255), false, reduce_range);
+        let most_level = if reduce_range { 127 } else { 255 };
+        let AffineParams { scale, zero_point } =
+            AffineParams::of_range(least, most, 0, most_level, false)?;
         let scaling =
             Scaling::of(packed, weight_scales, defined(bias), (scale, zero_point), None)?;
         with_buffer::<u8, _>(numbers.len(), |bytes| {

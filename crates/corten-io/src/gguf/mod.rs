@@ -18,14 +18,20 @@
 //! # }
 //! ```
 
-use crate::atomic::{self, io_error};
+mod write;
+
+use crate::atomic::io_error;
 use crate::value::Value;
 use corten_blocks::Format;
-use corten_core::{DType, Device, LentMemory, Result, Storage, bail, ensure, err};
+use corten_core::{
+    Access, AccessSet, DType, Device, LentMemory, Result, Storage, bail, ensure, err,
+};
 use corten_ops::{Tensor, blocks, op};
 use std::fs::File;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufReader, Read};
+use std::ops::Range;
 use std::path::Path;
+pub use write::{save, write, write_like};
 
 const MAGIC: [u8; 4] = *b"GGUF";
 const VERSION: u32 = 3;
@@ -129,6 +135,8 @@ impl TensorInfo {
 pub struct Opened {
     memory: LentMemory,
     metadata: Vec<(String, Value)>,
+    /// Where the type and the value of each entry of metadata are.
+    encoded: Vec<Range<usize>>,
     tensors: Vec<TensorInfo>,
 }
 
@@ -141,9 +149,9 @@ impl Opened {
         let path = path.as_ref();
         let file = File::open(path).map_err(|error| io_error(path, &error))?;
         let size = file.metadata().map_err(|error| io_error(path, &error))?.len();
-        let (metadata, tensors) = Head::new(BufReader::new(file), size).read(size)?;
+        let (metadata, encoded, tensors) = Head::new(BufReader::new(file), size).read(size)?;
         let memory = Storage::of_file(path)?.lend()?;
-        Ok(Self { memory, metadata, tensors })
+        Ok(Self { memory, metadata, encoded, tensors })
     }
 
     /// Copies a file that is in memory and reads its metadata and its table of tensors.
@@ -152,10 +160,10 @@ impl Opened {
     /// As [`new`](Self::new).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let size = bytes.len() as u64;
-        let (metadata, tensors) = Head::new(bytes, size).read(size)?;
+        let (metadata, encoded, tensors) = Head::new(bytes, size).read(size)?;
         let storage = Storage::new(bytes.len(), Device::CPU)?;
         storage.write_bytes(0, bytes)?;
-        Ok(Self { memory: storage.lend()?, metadata, tensors })
+        Ok(Self { memory: storage.lend()?, metadata, encoded, tensors })
     }
 
     /// The metadata in the order of the file.
@@ -166,6 +174,20 @@ impl Opened {
     /// The metadata of a name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.metadata.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    /// The bytes of the type and the value of an entry of metadata, as the file has them.
+    ///
+    /// # Errors
+    /// `Index` for an unknown name.
+    pub fn encoded(&self, name: &str) -> Result<Vec<u8>> {
+        let found = self.metadata.iter().position(|(known, _)| known == name);
+        let place = found.ok_or_else(|| err!(Index, "the file has no metadata {name:?}"))?;
+        let Range { start, end } = self.encoded[place].clone();
+        let storage = self.memory.slice(start, end - start)?;
+        let bytes = Tensor::from_storage(storage, DType::UInt8, &[(end - start) as i64], &[1], 0)?;
+        let set = AccessSet::acquire(&[(&bytes, Access::Read)])?;
+        Ok(set.read::<u8>(0)?.to_vec())
     }
 
     /// The table of tensors in the order of the file.
@@ -261,8 +283,8 @@ struct Head<R> {
     values_left: u64,
 }
 
-/// Metadata and table.
-type Parsed = (Vec<(String, Value)>, Vec<TensorInfo>);
+/// Metadata, where their values are, and the table.
+type Parsed = (Vec<(String, Value)>, Vec<Range<usize>>, Vec<TensorInfo>);
 
 impl<R: Read> Head<R> {
     fn new(file: R, size: u64) -> Self {
@@ -283,10 +305,12 @@ impl<R: Read> Head<R> {
             Runtime,
             "the file says that it has {tensors} tensors and {entries} entries of metadata"
         );
-        let mut metadata = Vec::new();
+        let (mut metadata, mut encoded) = (Vec::new(), Vec::new());
         for _ in 0..entries {
-            let (name, kind) = (self.text()?, self.u32()?);
+            let (name, start) = (self.text()?, self.at as usize);
+            let kind = self.u32()?;
             metadata.push((name, self.value(kind, 0)?));
+            encoded.push(start..self.at as usize);
         }
         let mut infos = Vec::new();
         for _ in 0..tensors {
@@ -311,7 +335,7 @@ impl<R: Read> Head<R> {
             );
             info.start = begin as usize;
         }
-        Ok((metadata, infos.into_iter().map(|(info, _)| info).collect()))
+        Ok((metadata, encoded, infos.into_iter().map(|(info, _)| info).collect()))
     }
 
     /// A line of the table, and where its data begin behind the table.
@@ -421,123 +445,4 @@ impl<R: Read> Head<R> {
         // Tokens of vocabularies need not be text.
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
-}
-
-/// Writes metadata and tensors of plain dtypes. The file appears when it is complete.
-///
-/// # Errors
-/// `Type` for a dtype or a value that the format lacks, `Runtime` where the file cannot be written.
-pub fn save(
-    path: impl AsRef<Path>,
-    metadata: &[(String, Value)],
-    tensors: &[(String, Tensor)],
-) -> Result<()> {
-    let path = path.as_ref();
-    atomic::write(path, |file| {
-        write(metadata, tensors, |bytes| {
-            file.write_all(bytes).map_err(|error| io_error(path, &error))
-        })
-    })
-}
-
-/// Gives the bytes of a file to a function, piece by piece.
-///
-/// # Errors
-/// As [`save`], and those of the function.
-pub fn write(
-    metadata: &[(String, Value)],
-    tensors: &[(String, Tensor)],
-    mut put: impl FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
-    let mut head = MAGIC.to_vec();
-    head.extend(VERSION.to_le_bytes());
-    head.extend((tensors.len() as u64).to_le_bytes());
-    head.extend((metadata.len() as u64).to_le_bytes());
-    for (name, value) in metadata {
-        write_text(&mut head, name);
-        head.extend(kind_of(value)?.to_le_bytes());
-        write_value(&mut head, value)?;
-    }
-    let (alignment, mut offset) = (alignment_of(metadata)?, 0_u64);
-    for (name, tensor) in tensors {
-        let dtype = tensor.dtype();
-        let element_type = ELEMENT_TYPES.iter().find(|known| known.dtype == Some(dtype));
-        let Some(element_type) = element_type else {
-            bail!(Type, "GGUF has no element type for {}", dtype.name())
-        };
-        write_text(&mut head, name);
-        head.extend((tensor.dim() as u32).to_le_bytes());
-        tensor.sizes().iter().rev().for_each(|size| head.extend(size.to_le_bytes()));
-        head.extend(element_type.number.to_le_bytes());
-        head.extend(offset.to_le_bytes());
-        let nbytes = tensor.numel() as u64 * dtype.itemsize() as u64;
-        offset += nbytes.next_multiple_of(alignment);
-    }
-    let pad = |bytes: &mut Vec<u8>| {
-        bytes.resize(bytes.len().next_multiple_of(alignment as usize), 0);
-    };
-    pad(&mut head);
-    put(&head)?;
-    tensors.iter().try_for_each(|(_, tensor)| {
-        let mut bytes = crate::bytes::of(tensor)?;
-        pad(&mut bytes);
-        put(&bytes)
-    })
-}
-
-fn write_text(bytes: &mut Vec<u8>, text: &str) {
-    bytes.extend((text.len() as u64).to_le_bytes());
-    bytes.extend(text.bytes());
-}
-
-fn kind_of(value: &Value) -> Result<u32> {
-    Ok(match value {
-        Value::Bool(_) => 7,
-        Value::Text(_) => 8,
-        Value::List(_) | Value::Tuple(_) => 9,
-        // Most keys of the format are of 32 bits.
-        Value::Int(value) if u32::try_from(*value).is_ok() => 4,
-        Value::Int(_) => 11,
-        Value::Float(_) => 6,
-        _ => bail!(Type, "GGUF has no type for the metadata {value:?}"),
-    })
-}
-
-fn write_value(bytes: &mut Vec<u8>, value: &Value) -> Result<()> {
-    match value {
-        Value::Bool(value) => bytes.push(u8::from(*value)),
-        Value::Text(text) => write_text(bytes, text),
-        Value::Int(value) => match u32::try_from(*value) {
-            Ok(small) => bytes.extend(small.to_le_bytes()),
-            Err(_) => bytes.extend(value.to_le_bytes()),
-        },
-        Value::Float(value) => bytes.extend((*value as f32).to_le_bytes()),
-        Value::List(values) | Value::Tuple(values) => write_list(bytes, values)?,
-        _ => bail!(Type, "GGUF has no type for the metadata {value:?}"),
-    }
-    Ok(())
-}
-
-/// A list, whose elements are of one type.
-fn write_list(bytes: &mut Vec<u8>, values: &[Value]) -> Result<()> {
-    let is_int = |value: &Value| matches!(value, Value::Int(_));
-    let kind = match values.first() {
-        // Integers of different sizes are all written as the larger.
-        Some(_) if values.iter().all(is_int) => 11,
-        Some(first) => kind_of(first)?,
-        None => 8,
-    };
-    bytes.extend(kind.to_le_bytes());
-    bytes.extend((values.len() as u64).to_le_bytes());
-    for value in values {
-        match value {
-            Value::Int(value) if kind == 11 => bytes.extend(value.to_le_bytes()),
-            value => {
-                let own = kind_of(value)?;
-                ensure!(own == kind, Type, "elements of a list of metadata are of one type");
-                write_value(bytes, value)?;
-            }
-        }
-    }
-    Ok(())
 }
