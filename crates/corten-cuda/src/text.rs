@@ -181,6 +181,12 @@ pub(crate) fn storage_type(dtype: DType) -> &'static str {
         DType::Float8E4m3fnuz => "ct::F8E4M3FNUZ",
         DType::Float8E8m0fnu => "ct::F8E8M0FNU",
         DType::Float32 | DType::Undefined => "float",
+        // Elements that are only moved.
+        _ => match dtype.itemsize() {
+            4 => "ct::u32",
+            2 => "ct::u16",
+            _ => "ct::u8",
+        },
     }
 }
 
@@ -199,6 +205,11 @@ pub(crate) fn value_type(dtype: DType) -> &'static str {
         DType::Complex32 | DType::BComplex32 | DType::Complex64 => "ct::Complex<float>",
         DType::Complex128 => "ct::Complex<double>",
         DType::Bool => "ct::Truth",
+        _ if !dtype.is_numeric() => match dtype.itemsize() {
+            4 => "ct::Int<ct::u32>",
+            2 => "ct::Int<ct::u16>",
+            _ => "ct::Int<ct::u8>",
+        },
         _ => "float",
     }
 }
