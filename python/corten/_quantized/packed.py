@@ -26,6 +26,8 @@ class ScriptObject:
 
     def __setstate__(self, state):
         state, name = state
+        from corten._quantized import embedding, recurrent  # noqa: F401  (they add their classes)
+
         if name not in CLASSES:
             raise RuntimeError(f"Unknown type name {name!r}: there is no such class in torch.classes")
         self._become(CLASSES[name])
