@@ -182,7 +182,8 @@ for _name in ("stride", "padding", "output_padding", "dilation", "groups", "tran
 
 
 def conv2d_dynamic(qx, packed_weight, reduce_range=False):
-    """A convolution of numbers, which are quantised by their range; so are the results, on the same scale."""
+    """A convolution of numbers, which are quantised by their range. As in PyTorch the result is quantised by that
+    range, too, and what is beyond it is cut off."""
     scale, zero_point = corten._choose_qparams_per_tensor(qx, reduce_range)
     quantised = corten.quantize_per_tensor(qx, scale, zero_point, corten.quint8)
     return _apply(quantised, packed_weight, scale, zero_point, False).dequantize()

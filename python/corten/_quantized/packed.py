@@ -34,10 +34,20 @@ class ScriptObject:
 
     def __setstate__(self, state):
         state, name = state
+        from corten._quantized import embedding, recurrent  # noqa: F401  (they add their classes)
+
         if name not in CLASSES:
             raise RuntimeError(f"Unknown type name {name!r}: there is no such class in torch.classes")
         self._become(CLASSES[name])
         self._restore(state)
+
+    def _become(self, kind):
+        object.__dict__["__class__"].__set__(self, kind)
+
+    @property
+    def __class__(self):
+        # Pickles name this class, as PyTorch's do, and pickling compares it with an object's own.
+        return ScriptObject
 
     def __reduce_ex__(self, protocol):
         return copyreg.__newobj__, (ScriptObject,), self.__getstate__()
