@@ -92,6 +92,15 @@ def _copy_of_data(tensor, memo):
     """A copy of the whole storage, shared through ``memo`` with other tensors over it."""
     from corten import _utils
 
+    if _utils.is_wrapper(tensor):
+        copied = tensor.detach().clone()
+        if type(copied) is not type(tensor):
+            raise RuntimeError(
+                "The default implementation of __deepcopy__() for wrapper subclasses only works for subclass "
+                f"types that properly implement clone(), and {type(tensor).__name__} gave a "
+                f"{type(copied).__name__}"
+            )
+        return copied
     if tensor.layout is not _C.strided or tensor.device.type == "meta":
         copied = tensor.detach().clone()
     else:

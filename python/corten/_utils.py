@@ -142,8 +142,24 @@ def check_unnamed(tensor):
         )
 
 
+def is_wrapper(tensor):
+    """Whether a tensor has no elements, and a class that says what operators make of it."""
+    if type(tensor).__torch_dispatch__ is corten.Tensor.__torch_dispatch__:
+        return False
+    try:
+        tensor.untyped_storage()
+    except NotImplementedError:
+        return True
+    return False
+
+
 def reduce_tensor(tensor):
     """The function and arguments by which a pickle rebuilds a plain tensor."""
+    if is_wrapper(tensor):
+        return _rebuild_wrapper_subclass, (
+            type(tensor), tensor.dtype, tuple(tensor.size()), tensor.stride(), tensor.storage_offset(),
+            tensor.layout, tensor.device, tensor.requires_grad,
+        )
     if tensor.block_format is not None:
         format, stored, size, is_transposed = corten._C._blocks_of(tensor)
         return _rebuild_block_tensor, (format, stored, size, is_transposed, tensor.requires_grad)
@@ -432,11 +448,35 @@ def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):
 def _rebuild_wrapper_subclass(cls, dtype, size, stride, storage_offset, layout, device,
                               requires_grad):
     """A tensor without memory of its own; its parts follow as attributes."""
+    if cls.__torch_dispatch__ is not corten.Tensor.__torch_dispatch__:
+        return corten.Tensor._make_wrapper_subclass(
+            cls, tuple(size), strides=tuple(stride), storage_offset=storage_offset, dtype=dtype,
+            layout=layout, device=corten.device(device), requires_grad=requires_grad,
+        )
     made = corten.Tensor._make_shell(
         cls, tuple(size), dtype=dtype, layout=layout, device=corten.device(device)
     )
     made.__dict__["_requires_grad_as_saved"] = requires_grad
     return made
+
+
+def _get_obj_state(obj):
+    """The attributes of an instance, and those of its slots."""
+    return obj.__getstate__()
+
+
+def _set_obj_state(obj, state):
+    """Gives an instance the attributes that another one had.
+
+    Raises:
+        RuntimeError: ``state`` is not what :func:`_get_obj_state` gives.
+    """
+    if isinstance(state, tuple) and len(state) != 2:
+        raise RuntimeError(f"Invalid serialized state: {state}")
+    for part in state if isinstance(state, tuple) else (state,):
+        for name, value in (part or {}).items():
+            setattr(obj, name, value)
+    return obj
 
 
 class KeyErrorMessage(str):

@@ -193,8 +193,8 @@ class Kinds(unittest.TestCase):
         self.assertIn("dtype", str(aten.mm.dtype))
         self.assertFalse(hasattr(aten, "no_such_operator") or hasattr(aten.mm, "no_such_overload"))
         if OURS:
-            with self.assertRaisesRegex(NotImplementedError, "_grouped_mm"):
-                aten._grouped_mm(1)
+            with self.assertRaisesRegex(NotImplementedError, "_scaled_grouped_mm"):
+                aten._scaled_grouped_mm(1)
             self.assertIs(aten.mm.dtype.overloadpacket, aten.mm)
 
     @unittest.skipUnless(OURS, "the native module of this package")

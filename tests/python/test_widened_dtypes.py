@@ -56,7 +56,7 @@ class Floats(unittest.TestCase):
             lambda x, y: x.sum(), lambda x, y: x.sum(1), lambda x, y: x.mean(0), lambda x, y: x.max(), lambda x, y: x.max(1),
             lambda x, y: x.min(0), lambda x, y: x.amax(1), lambda x, y: x.argmax(), lambda x, y: x.aminmax(),
             lambda x, y: x.cumsum(0), lambda x, y: x.cumprod(1), lambda x, y: x.logsumexp(1), lambda x, y: x.norm(),
-            lambda x, y: x.std(), lambda x, y: x.median(), lambda x, y: x.sort(), lambda x, y: x.sort(0, descending=True, stable=True),
+            lambda x, y: x.std(), lambda x, y: x.median(), lambda x, y: x.sort(), lambda x, y: x.sort(dim=0, descending=True, stable=True),
             lambda x, y: x.argsort(stable=True), lambda x, y: x.topk(2), lambda x, y: x.kthvalue(2), lambda x, y: x.unique(),
             lambda x, y: torch.searchsorted(x.sort()[0], y), lambda x, y: x.cummax(1), lambda x, y: x.nansum(),
         ):

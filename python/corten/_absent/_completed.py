@@ -31,7 +31,7 @@ optim.lbfgs optim.lr_scheduler optim.nadam optim.optimizer optim.radam optim.rms
 optim.sgd optim.sparse_adam optim.swa_utils overrides profiler profiler.itt profiler.profiler
 quasirandom random return_types serialization sparse storage testing._comparison testing._creation
 testing._internal.common_utils torch_version types utils utils._config_module utils._contextlib utils._device
-utils._python_dispatch utils._pytree utils.benchmark utils.checkpoint utils.collect_env
+utils._python_dispatch utils._pytree utils._triton utils.benchmark utils.checkpoint utils.collect_env
 utils.data._utils utils.data._utils.collate utils.data._utils.fetch utils.data._utils.pin_memory
 utils.data._utils.worker utils.data.dataloader utils.data.dataset utils.data.distributed
 utils.data.graph utils.data.graph_settings utils.data.sampler utils.deterministic utils.dlpack

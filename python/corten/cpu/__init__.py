@@ -138,3 +138,38 @@ def _capabilities():
     except OSError:
         pass
     return found
+
+
+def _is_avx2_supported():
+    """Whether the processor has AVX2."""
+    return _has("avx2")
+
+
+def _is_avx512_supported():
+    """Whether the processor has the extensions of AVX-512 that kernels use."""
+    return _has("avx512f", "avx512bw", "avx512dq", "avx512vl")
+
+
+def _is_avx512_bf16_supported():
+    """Whether the processor multiplies ``bfloat16``."""
+    return _has("avx512_bf16")
+
+
+def _is_vnni_supported():
+    """Whether the processor multiplies bytes in vectors."""
+    return _has("avx512_vnni")
+
+
+def _is_amx_tile_supported():
+    """Whether the processor has tile registers."""
+    return _has("amx_tile")
+
+
+def _is_amx_fp16_supported():
+    """Whether the processor multiplies ``float16`` in tile registers."""
+    return _has("amx_fp16")
+
+
+def _has(*extensions):
+    found = _capabilities()
+    return all(found.get(one, False) for one in extensions)

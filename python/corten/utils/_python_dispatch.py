@@ -140,9 +140,8 @@ _REQUIRED = object()
 
 def _defaults(schema):
     """The default values of a schema's arguments: of positional ones in order, of the others by name."""
-    inside = schema[schema.index("(") + 1:schema.rindex(") ->")]
     positional, named, by_name = [], {}, False
-    for declared in re.split(r", (?![^\[(]*[\])])", inside):
+    for declared in _parts(schema)[0]:
         name, _, value = declared.rpartition(" ")[2].partition("=")
         if name == "*":
             by_name = True
@@ -156,6 +155,14 @@ def _defaults(schema):
         else:
             positional.append(default)
     return positional, named
+
+
+def _parts(schema):
+    """The declarations of a schema's arguments and results."""
+    arguments, _, results = schema.partition("(")[2].rpartition(" -> ")
+    if results.startswith("("):
+        results = results[1:-1]
+    return tuple(re.split(r", (?![^\[(]*[\])])", text) for text in (arguments[:-1], results))
 
 
 def _is_default(value, default):
@@ -184,6 +191,28 @@ def _get_current_dispatch_mode():
 def _get_current_dispatch_mode_stack():
     """All modes, the innermost last."""
     return list(_active.modes)
+
+
+def return_and_correct_aliasing(func, args, kwargs, out):
+    """``out``, or the arguments that an operator writes to and returns.
+
+    Subclasses without elements have no storage, so that there is none to share.
+    """
+    arguments, results = _parts(func._schema)
+    if not any("!" in result for result in results):
+        return out
+    arguments = [one for one in arguments if one != "*"]
+    names = [one.rpartition(" ")[2].partition("=")[0] for one in arguments]
+    written = {_alias(one): name for one, name in zip(arguments, names) if "!" in one}
+    found = []
+    for result in results:
+        name = written[_alias(result)]
+        found.append(kwargs[name] if name in kwargs else args[names.index(name)])
+    return found[0] if len(found) == 1 else type(out)(found)
+
+
+def _alias(declared):
+    return declared[declared.index("(") + 1:declared.index("!")]
 
 
 def is_traceable_wrapper_subclass(t):

@@ -2,7 +2,7 @@
 
 use crate::node::{Grads, undefined_grads};
 use corten_core::{Layout, Result};
-use corten_ops::{Tensor, op};
+use corten_ops::{Stack, Tensor, op};
 
 /// One slot per input of a node, summed as gradients arrive.
 pub(super) struct InputBuffer(pub(super) Grads);
@@ -37,6 +37,15 @@ fn accumulate(old: Tensor, new: &Tensor) -> Result<Tensor> {
     let strided = |tensor: &Tensor| tensor.layout() == Layout::Strided;
     if !strided(&old) {
         return new + &old;
+    }
+    // See Note [Widened dtypes].
+    if new.dtype().is_float8() {
+        let mut stack = Stack::new();
+        stack.push(&old);
+        stack.push(new);
+        stack.push(1_i64);
+        corten_ops::call("aten::add.Tensor", &mut stack)?;
+        return corten_ops::returns(stack);
     }
     if strided(new) && may_reuse(&old, new) {
         return op::add__tensor(&old, new, 1_i64.into());

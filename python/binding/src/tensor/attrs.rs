@@ -2,14 +2,14 @@
 
 use super::attribute;
 use super::memory::{requires_grad, set_requires_grad};
-use super::object::{expect, this, wrap_owned};
+use super::object::{expect, this, wrap, wrap_owned};
 use crate::autograd;
 use crate::functions::{op, op1};
 use crate::overrides::{get_or, set_or};
 use crate::py::errors::{runtime_error, type_error, warn};
 use crate::py::{Obj, Py, ffi, getter, name, setter};
 use crate::types;
-use corten_core::{DType, DeviceType, Layout};
+use corten_core::{DType, DeviceType, DispatchKey, Layout};
 use corten_ops::Tensor;
 
 /// The rows of the class's attribute table.
@@ -217,6 +217,9 @@ fn check_device(tensor: &Tensor, grad: &Tensor, object: &Obj) -> Py<()> {
 
 fn data(object: &Obj) -> Py<Obj> {
     let tensor = this(object);
+    if tensor.key_set().has(DispatchKey::Python) {
+        return wrap(&op1!("aten::detach", tensor)?);
+    }
     let counter = corten_core::VersionCounter::Own;
     wrap_owned(tensor.base().shallow_copy_and_detach(counter, true)?.into())
 }
