@@ -111,11 +111,13 @@ bench-cuda: $(if $(PACKAGE),,target/gpu/python)
 
 FORCE:
 
-## The Python tests with fast paths switched off, and programs without threads and mapped memory.
+## The Python tests with fast paths switched off, and programs without threads and mapped memory. Kernels of GPUs have
+## no such switch.
 test-general: $(VENV)/numpy $(VENV)/mypy
 	cargo build --package corten-python
 	$(call packaged,debug)
-	CORTEN_GENERAL_PATHS=1 PYTHONPATH=target/debug/python $(PY) tests/run.py $(TESTS)
+	CORTEN_GENERAL_PATHS=1 CORTEN_TEST_FOLDERS="python semantics regression" PYTHONPATH=target/debug/python \
+		$(PY) tests/run.py $(TESTS)
 
 ## Times Corten beside PyTorch, and its kernels beside their slow twins.
 bench: $(VENV)/bin/python

@@ -120,8 +120,10 @@ _LAZY = {
     "set_deterministic_debug_mode": "_settings", "get_deterministic_debug_mode": "_settings",
     "set_float32_matmul_precision": "_settings", "get_float32_matmul_precision": "_settings",
     "set_flush_denormal": "_settings", "set_default_tensor_type": "_settings",
-    "fake_quantize_per_channel_affine": "_fake_quantize",
-    "fake_quantize_per_tensor_affine": "_fake_quantize",
+    **dict.fromkeys(("block_bytes", "block_tensor", "quantize_blocks"), "_blocks"),
+    "quantize_weights": "_weight_quantization",
+    "ScriptObject": "_quantized.packed", "quantized_gru": "_quantized.recurrent",
+    "quantized_lstm": "_quantized.recurrent",
     "svd_lowrank": "_lowrank", "pca_lowrank": "_lowrank",
     "compiled_with_cxx11_abi": "_settings", "install_as_torch": "_as_torch", "set_negative_steps": "_settings",
     "are_negative_steps_enabled": "_settings",
@@ -131,7 +133,7 @@ _LAZY = {
         "DisableTorchFunctionSubclass", "AcceleratorError", "FatalError", "cudnn_is_acceptable",
         "from_file", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "init_num_threads",
         "_assert", "_cast_Byte", "_cast_Char", "_cast_Double", "_cast_Float", "_cast_Half", "_cast_Int",
-        "_cast_Long", "_cast_Short", "_grouped_mm", "_shape_as_tensor", "while_loop", "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
+        "_cast_Long", "_cast_Short", "_shape_as_tensor", "while_loop", "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
     ), "_module_functions"),
     **dict.fromkeys((
         "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
@@ -176,7 +178,7 @@ _LAZY = {
 }
 
 #: Those of them whose functions say that they are from this module.
-_PRIVATE = frozenset(("_checks", "_module_functions", "_recurrent", "_settings", "amp._state"))
+_PRIVATE = frozenset(("_blocks", "_checks", "_module_functions", "_recurrent", "_settings", "amp._state"))
 
 
 def __getattr__(name):

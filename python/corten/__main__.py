@@ -3,8 +3,8 @@
 corten [run] script.py args…, corten [run] -m module args…   runs a program written for PyTorch
 corten ops [--json]                                          lists the operators
 corten ops --missing PACKAGE…                                lists what packages use and this one lacks
-corten inspect FILE…                                         lists the tensors of files
-corten convert FROM TO                                       writes tensors in another format
+corten inspect FILE…                                         lists the metadata and the tensors of files
+corten convert FROM TO [--to q4_k]                           writes tensors in another format, quantises
 corten generate MODEL.gguf -p TEXT                           lets a language model continue a text
 corten as-torch install|remove|status                        makes this the package torch of an environment
 corten doctor                                                says what this machine offers
@@ -24,7 +24,7 @@ def main():
     elif command == "inspect":
         from corten._files import inspect_main as run
     elif command == "convert":
-        from corten._files import convert_main as run
+        from corten._convert import main as run
     elif command == "generate":
         from corten._language.generate import main as run
     elif command == "as-torch":

@@ -1,4 +1,4 @@
-"""``torch.classes``: classes that libraries of C++ add. None can be loaded here."""
+"""``torch.classes``: the packed parameters of quantised layers. Libraries of C++ cannot add classes here."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ class _Namespace(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         library = self.__name__.rpartition(".")[2]
+        if library in ("quantized", "rnn"):
+            from corten._quantized import embedding, packed, recurrent  # noqa: F401
+
+            found = packed.CLASSES.get(f"__torch__.torch.classes.{library}.{name}")
+            if found is not None:
+                return found
         raise RuntimeError(
             f"Class {library}.{name} could not be instantiated: libraries of C++ classes are not loaded here"
         )

@@ -6,7 +6,7 @@ import inspect
 
 import corten
 from corten import _C
-from corten._infer_schema import infer_schema
+from corten._library.infer_schema import infer_schema
 from corten.autograd import Function
 from corten.sparse import _entries as _sparse
 from corten.utils._pytree import tree_flatten, tree_leaves, tree_unflatten

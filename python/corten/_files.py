@@ -1,18 +1,23 @@
-"""``corten inspect FILE`` and ``corten convert FROM TO``: tensors in .pt, .safetensors, .npz, .npy."""
+"""Files of tensors by their endings, and ``corten inspect FILE``: .gguf, .safetensors, .pt, .npz, .npy."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections import Counter
 
 import corten
 
-from . import _atomic, _weights_only
+from . import _C, _atomic, _weights_only, gguf
 
 
 #: In how many places the same container is looked into.
 _MOST_PLACES = 64
+#: The entry of a safetensors file that holds the metadata of a GGUF file.
+GGUF_METADATA = "gguf"
+#: Longer texts of metadata are cut short, and of lists as many elements are shown.
+_LONGEST, _MOST_SHOWN = 72, 4
 _PICKLED = (".pt", ".pth", ".bin", ".ckpt")
 
 
@@ -23,6 +28,8 @@ def read(path):
         ValueError: The ending says no format.
     """
     kind = os.path.splitext(path)[1].lower()
+    if kind == ".gguf":
+        return gguf.load(path)
     if kind == ".safetensors":
         from corten import safetensors
 
@@ -45,8 +52,41 @@ def _looks_pickled(path):
         return file.read(2) in (b"PK", b"\x80\x02")
 
 
-def write(value, path):
-    """Writes tensors to a file, in the format that its ending says."""
+def metadata(path, value):
+    """What a file says beside its tensors."""
+    if not isinstance(value, dict):
+        return value.metadata if hasattr(value, "metadata") else {}
+    if os.path.splitext(path)[1].lower() != ".safetensors":
+        return {}
+    from corten import safetensors
+
+    with safetensors.safe_open(path) as file:
+        found = file.metadata() or {}
+    try:
+        return dict(json.loads(found[GGUF_METADATA])) if GGUF_METADATA in found else found
+    except ValueError:
+        return found
+
+
+def check_ending(path):
+    """That the ending of a name says a format that is written.
+
+    Raises:
+        ValueError: It does not.
+    """
+    kind = os.path.splitext(path)[1].lower()
+    if kind not in (*_PICKLED, ".gguf", ".safetensors", ".npz", ".npy"):
+        raise ValueError(f"{path}: the ending {kind!r} says no format that is known")
+
+
+def write(value, path, metadata=None, model=None):
+    """Writes tensors to a file, in the format that its ending says.
+
+    Args:
+        metadata: What the file says beside its tensors, where the format has a place for that.
+        model: A GGUF file whose metadata tell the types of integers.
+    """
+    check_ending(path)
     kind = os.path.splitext(path)[1].lower()
     found = dict(tensors(value))
     if kind in _PICKLED:
@@ -58,21 +98,22 @@ def write(value, path):
         from corten import safetensors
 
         # The format has no sharing: every tensor gets bytes of its own.
-        safetensors.save_file({name: t.contiguous().clone() for name, t in found.items()}, path)
+        texts = {"format": "pt", GGUF_METADATA: json.dumps(metadata)} if metadata else None
+        safetensors.save_file({name: t.contiguous().clone() for name, t in found.items()}, path, texts)
+    elif kind == ".gguf":
+        gguf.save({name: t.detach() for name, t in found.items()}, path, metadata, model)
     elif kind == ".npz":
         import numpy
 
         with _atomic.replaced(path) as file:
             numpy.savez(file, **{name: _array(t) for name, t in found.items()})
-    elif kind == ".npy":
+    else:
         import numpy
 
         if len(found) != 1:
             raise ValueError(f"a .npy file holds one tensor, not {len(found)}")
         with _atomic.replaced(path) as file:
             numpy.save(file, _array(next(iter(found.values()))))
-    else:
-        raise ValueError(f"{path}: the ending {kind!r} says no format that is known")
 
 
 def _array(tensor):
@@ -84,6 +125,8 @@ def _array(tensor):
 
 def _inside(value):
     """What a container holds, each with its name in it; the parts of an unknown object have none."""
+    if isinstance(value, gguf.File):
+        return list(value.tensors.items())
     if isinstance(value, dict):
         return [(str(key), item) for key, item in value.items()]
     if isinstance(value, (list, tuple)):
@@ -116,26 +159,62 @@ def tensors(value):
 
 
 def describe(path):
-    """Lines about the tensors of a file: name, dtype, shape, bytes, and what shares memory."""
-    owners, total, count = {}, 0, 0
-    for name, tensor in tensors(read(path)):
-        storage = tensor.untyped_storage()
-        key = storage.data_ptr() or id(tensor)
-        line = f"{name}  {str(tensor.dtype).split('.')[-1]}  {tuple(tensor.shape)}"
-        line += f"  {_size(tensor.numel() * tensor.element_size())}"
-        if key in owners and storage.nbytes():
+    """Lines about a file: its metadata; of each tensor name, dtype, shape, bytes, and what shares memory."""
+    value, owners, total, count, by_type = read(path), {}, 0, 0, Counter()
+    said = metadata(path, value)
+    yield from (f"{name} = {_shown(entry)}" for name, entry in said.items())
+    if said:
+        yield ""
+    types = value.types if isinstance(value, gguf.File) else {}
+    shapes = value.shapes if isinstance(value, gguf.File) else {}
+    for name, tensor in tensors(value):
+        line = f"{name}  {types.get(name) or type_of(tensor)}  {tuple(shapes.get(name, tensor.shape))}"
+        line += f"  {size(nbytes_of(tensor))}"
+        key, held = _memory_of(tensor)
+        by_type[types.get(name) or type_of(tensor)] += nbytes_of(tensor)
+        if key in owners and held:
             line += f"  shares memory with {owners[key]}"
         else:
             owners[key] = name
-            total += storage.nbytes()
+            total += held
         if not tensor.is_contiguous():
             line += f"  strides {tensor.stride()}"
         count += 1
         yield line
-    yield f"{count} tensors, {_size(total)}"
+    parts = ", ".join(f"{kind} {size(nbytes)}" for kind, nbytes in by_type.most_common())
+    yield f"{count} tensors, {size(total)}" + (f" ({parts})" if types and len(by_type) > 1 else "")
 
 
-def _size(nbytes):
+def type_of(tensor):
+    """The format of a block-quantised tensor, or the dtype."""
+    return tensor.block_format or str(tensor.dtype).split(".")[-1]
+
+
+def nbytes_of(tensor):
+    """The bytes of the elements."""
+    return tensor.numel() * tensor.element_size() if tensor.block_format is None else _C._blocks_of(tensor)[1].numel()
+
+
+def _memory_of(tensor):
+    """What tells the memory of a tensor from that of others, and its size."""
+    if tensor.block_format is not None:
+        stored = _C._blocks_of(tensor)[1]
+        return stored.data_ptr() or id(tensor), stored.numel()
+    storage = tensor.untyped_storage()
+    return storage.data_ptr() or id(tensor), storage.nbytes()
+
+
+def _shown(entry):
+    """An entry of metadata, cut short."""
+    if isinstance(entry, list) and len(entry) > _MOST_SHOWN:
+        first = ", ".join(_shown(each) for each in entry[:_MOST_SHOWN])
+        return f"[{first}, ...]  {len(entry)} elements"
+    text = repr(entry)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...  {len(text)} characters"
+
+
+def size(nbytes):
+    """A number of bytes with its unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if nbytes < 1024 or unit == "GiB":
             return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
@@ -155,14 +234,3 @@ def inspect_main(arguments):
                 print(line)
         except Exception as error:  # of a file that can hold anything
             sys.exit(f"corten inspect: {error}")
-
-
-def convert_main(arguments):
-    """``corten convert FROM TO``"""
-    if len(arguments) != 2:
-        sys.exit("usage: corten convert FROM TO")
-    source, target = arguments
-    try:
-        write(read(source), target)
-    except Exception as error:  # of a file that can hold anything
-        sys.exit(f"corten convert: {error}")

@@ -65,6 +65,10 @@ def _make():
             made[f"{kind}Tensor"] = _TensorType(f"{kind}Tensor", (), members)
         storage = {"_dtype": dtype, "__module__": "corten", "__doc__": f"A storage of {name}."}
         made[f"{kind}Storage"] = type(_LegacyStorage)(f"{kind}Storage", (_LegacyStorage,), storage)
+    for kind in ("QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4"):
+        dtype = getattr(_C, kind.lower())
+        storage = {"_dtype": dtype, "__module__": "corten", "__doc__": f"A storage of {kind.lower()}."}
+        made[f"{kind}Storage"] = type(_LegacyStorage)(f"{kind}Storage", (_LegacyStorage,), storage)
     return made
 
 

@@ -91,11 +91,6 @@ class Storages:
         key, location = _text(key), _text(location)
         if not isinstance(cls, StorageClass) or type(key) is not str or type(location) is not str:
             raise pickle.UnpicklingError("a reference to a storage has parts of wrong types")
-        if cls.name in _utils.QUANTISED_STORAGES:
-            raise NotImplementedError(
-                "the file holds a quantized tensor; quantized dtypes are not supported: save "
-                "tensor.dequantize(), or its int_repr() with the scale and the zero point"
-            )
         dtype = corten.uint8 if cls.dtype is None else getattr(corten, cls.dtype)
         if type(count) is not int or not 0 <= count * dtype.itemsize < 2**63:
             raise pickle.UnpicklingError("a storage has an impossible size")

@@ -334,8 +334,3 @@ for _name, _dtype in (
 ):
     globals()[f"_cast_{_name}"] = _made = _cast(_dtype)
     _made.__name__ = _made.__qualname__ = f"_cast_{_name}"
-
-
-def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
-    """:func:`torch.nn.functional.grouped_mm`."""
-    return corten.nn.functional.grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)

@@ -99,6 +99,8 @@ def _copy_of_data(tensor, memo):
         # Storages in the same structure are copied once, too.
         shared = storage.__deepcopy__(memo)
         memo["corten", storage._cdata] = storage
+        if tensor.is_quantized:
+            return _quantized_copy(tensor, shared)
         flagged = tensor.is_conj(), tensor.is_neg()
         copied = _C._functions.empty((0,), dtype=tensor.dtype, device=tensor.device)
         copied = _utils.strided_over(
@@ -110,6 +112,17 @@ def _copy_of_data(tensor, memo):
             copied = copied._neg_view()
         if tensor.has_names():
             copied.rename_(*tensor.names)
+    return copied if type(tensor) is Tensor else copied.as_subclass(type(tensor))
+
+
+def _quantized_copy(tensor, shared):
+    """A quantised tensor over the copy of its storage."""
+    from corten import _utils
+
+    copied = _utils.quantized_over(
+        shared, tensor.dtype, tensor.storage_offset(), tuple(tensor.size()), tensor.stride(),
+        _utils.quantizer_of(tensor),
+    )
     return copied if type(tensor) is Tensor else copied.as_subclass(type(tensor))
 
 
@@ -153,6 +166,14 @@ def __setstate__(self, state):
         self.set_(*state)
     else:
         self.requires_grad, _, self._backward_hooks = state[-3:]
+
+
+def _block_format(self):
+    """The name of the format of a block-quantised tensor, such as ``Q4_K``; None for other tensors."""
+    return _C._block_format(self)
+
+
+Tensor.block_format = property(_block_format)
 
 
 @_attach

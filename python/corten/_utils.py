@@ -18,11 +18,6 @@ torch = corten
 
 NAME_OF_DTYPE = {dtype: name for name, dtype in STORAGE_NAMES.items()}
 
-#: Names of storages of quantised tensors, which are recognised to be refused.
-QUANTISED_STORAGES = (
-    "QInt8Storage", "QInt32Storage", "QUInt8Storage", "QUInt4x2Storage", "QUInt2x4Storage",
-)
-
 #: Per thread, the sparse tensors of the load that runs, to be checked when their data are there.
 loading = threading.local()
 
@@ -102,6 +97,42 @@ def strided_over(made, storage, offset, size, stride):
     return corten._C._corten.flip_view(made, reverse).detach()
 
 
+def quantizer_of(tensor):
+    """The scheme and the parameters of a quantised tensor, as pickles hold them."""
+    scheme = tensor.qscheme()
+    if scheme is corten.per_tensor_affine:
+        return scheme, tensor.q_scale(), tensor.q_zero_point()
+    return (
+        scheme, tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points(),
+        tensor.q_per_channel_axis(),
+    )
+
+
+def quantized_over(storage, dtype, offset, size, stride, quantizer):
+    """A quantised tensor over a storage, with the parameters of ``quantizer_of``.
+
+    Raises:
+        RuntimeError: The scheme is none that tensors have.
+    """
+    scheme, *parameters = quantizer
+    options = {"dtype": dtype, "device": storage.device}
+    if scheme is corten.per_tensor_affine:
+        scale, zero_point = parameters
+        made = corten._empty_affine_quantized((0,), scale=scale, zero_point=zero_point, **options)
+    elif scheme in (corten.per_channel_affine, corten.per_channel_affine_float_qparams):
+        scales, zero_points, axis = parameters
+        if type(scales) is list and type(zero_points) is list:
+            exact = scheme is corten.per_channel_affine
+            scales = corten.tensor(scales, dtype=corten.float64 if exact else corten.float32)
+            zero_points = corten.tensor(zero_points, dtype=corten.int64 if exact else corten.float32)
+        made = corten._empty_per_channel_affine_quantized(
+            (0,), scales=scales, zero_points=zero_points, axis=axis, **options
+        )
+    else:
+        raise RuntimeError(f"Can't deserialize quantized tensor with qscheme {scheme}")
+    return made.set_(storage, offset, size, stride)
+
+
 def check_unnamed(tensor):
     """Refuses a tensor with names of dimensions, for which files have no place."""
     if tensor.has_names():
@@ -113,6 +144,9 @@ def check_unnamed(tensor):
 
 def reduce_tensor(tensor):
     """The function and arguments by which a pickle rebuilds a plain tensor."""
+    if tensor.block_format is not None:
+        format, stored, size, is_transposed = corten._C._blocks_of(tensor)
+        return _rebuild_block_tensor, (format, stored, size, is_transposed, tensor.requires_grad)
     if tensor.layout not in (corten.strided, corten.sparse_coo):
         return _rebuild_sparse_tensor, (tensor.layout, (*tensor._parts, tensor.size()))
     if tensor.layout != corten.strided:
@@ -134,6 +168,9 @@ def reduce_tensor(tensor):
         if is_set
     }
     tail = (requires_grad, OrderedDict())
+    if tensor.is_quantized:
+        storage = TypedStorage(wrap_storage=untyped, dtype=tensor.dtype, _internal=True)
+        return _rebuild_qtensor, (storage, *shape, quantizer_of(tensor), *tail)
     if name in NAME_OF_DTYPE:
         storage = TypedStorage(wrap_storage=untyped, dtype=tensor.dtype, _internal=True)
         arguments = (storage, *shape, *tail)
@@ -275,12 +312,56 @@ def _rebuild_sparse_tensor(layout, data):
     return make(*tensors, *rest)
 
 
-def _rebuild_qtensor(*arguments):
-    """Quantised tensors cannot be rebuilt."""
-    raise NotImplementedError(
-        "the file holds a quantized tensor; quantized dtypes are not supported: save "
-        "tensor.dequantize(), or its int_repr() with the scale and the zero point"
-    )
+def _rebuild_block_tensor(format, stored, size, is_transposed, requires_grad):
+    """A block-quantised tensor over its bytes."""
+    made = corten._C._block_tensor(format, stored, tuple(size))
+    return (made.t() if is_transposed else made).requires_grad_(bool(requires_grad))
+
+
+def _rebuild_qtensor(
+    storage, storage_offset, size, stride, quantizer_params, requires_grad, backward_hooks
+):
+    """A quantised tensor over a storage of integers."""
+    if not isinstance(storage, TypedStorage):
+        raise TypeError(f"a storage is expected, not {type(storage).__name__}")
+    if type(quantizer_params) is not tuple or not quantizer_params:
+        raise TypeError("a scheme and its parameters are expected")
+    source, dtype = untyped(storage), storage.dtype
+    if quantizer_params[0] in (corten.per_channel_affine, corten.per_channel_affine_float_qparams):
+        check_channels(size, *quantizer_params[1:])
+    check_quantized_bounds(source, dtype, storage_offset, size, stride)
+    tensor = quantized_over(source, dtype, storage_offset, size, stride, quantizer_params)
+    return _finished(tensor, requires_grad, backward_hooks, None)
+
+
+def check_channels(size, scales, zero_points, axis):
+    """That there are a scale and a zero point for each index of a dimension.
+
+    Raises:
+        ValueError: There are not.
+    """
+    if type(axis) is not int or not 0 <= axis < len(size):
+        raise ValueError(
+            f"_rebuild_qtensor: per_channel axis {axis} out of range for size {tuple(size)}"
+        )
+    counts = [len(part) if type(part) is list else part.numel() for part in (scales, zero_points)]
+    if counts != [size[axis]] * 2:
+        raise ValueError(
+            "_rebuild_qtensor: per_channel scales/zero_points length must equal "
+            f"size[axis]={size[axis]}, got scales={counts[0]}, zero_points={counts[1]}"
+        )
+
+
+def check_quantized_bounds(storage, dtype, offset, size, stride):
+    """``check_bounds`` of elements of which a byte may hold several."""
+    per_byte = {corten.quint4x2: 2, corten.quint2x4: 4}.get(dtype, 1)
+    if per_byte > 1:
+        # Rows begin at whole bytes, and strides count elements.
+        size = tuple(size)
+        check_bounds(storage, 0, offset, size, stride)
+        size = (*size[:-1], -(-size[-1] // per_byte)) if size else (1,)
+        stride = tuple(math.prod(size[dim + 1:]) for dim in range(len(size)))
+    check_bounds(storage, dtype.itemsize, offset, size, stride)
 
 
 def _rebuild_device_tensor_from_numpy(data, dtype, device, requires_grad):

@@ -24,7 +24,7 @@ _REBUILDERS = (
     "_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter",
     "_rebuild_parameter_with_state", "_rebuild_sparse_tensor", "_rebuild_meta_tensor_no_storage",
     "_rebuild_device_tensor_from_cpu_tensor", "_rebuild_device_tensor_from_numpy",
-    "_rebuild_qtensor",
+    "_rebuild_qtensor", "_rebuild_block_tensor",
 )
 _BLOCKED = ("sys", "os", "posix", "nt")
 #: How many parts a key of a dictionary may have: hashing visits them all, on the C stack.
@@ -84,7 +84,7 @@ def add_safe_globals(objects):
 def torch_global(name):
     """What a file means by ``torch.…`` where it is not simply the same name here; else None."""
     last = name[len("torch."):] if name.startswith("torch.") else ""
-    if last in (*_utils.STORAGE_NAMES, *_utils.QUANTISED_STORAGES, "UntypedStorage"):
+    if last in (*_utils.STORAGE_NAMES, "UntypedStorage"):
         return StorageClass(last)
     if name == "torch.storage.UntypedStorage":
         return StorageClass("UntypedStorage")

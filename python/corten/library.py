@@ -13,7 +13,7 @@ from corten._custom_op import (
     CustomOpDef, autocast_kernel, autograd_kernel, check_autocast, custom_op, implement, take_over,
     vmap_kernel,
 )
-from corten._infer_schema import infer_schema
+from corten._library.infer_schema import infer_schema
 from corten.sparse import _entries as _sparse
 
 __all__ = [

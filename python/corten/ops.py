@@ -167,6 +167,13 @@ def _absent(kind, space, name, *overload):
     raise AttributeError(f"'_OpNamespace' '{space}' object has no attribute '{name}'")
 
 
+def _packed_packet(name):
+    """An operator that takes packed parameters, or nothing."""
+    from corten import _quantized
+
+    return _quantized.packet(name)
+
+
 class Namespace:
     """The operators of one namespace."""
 
@@ -179,6 +186,8 @@ class Namespace:
             raise AttributeError(operator)
         if _C._op_overloads(qualified):
             found = Packet(qualified)
+        elif self._name == "quantized" and (found := _packed_packet(operator)) is not None:
+            pass
         else:
             found = _absent("packet", self._name, operator)
         setattr(self, operator, found)

@@ -52,6 +52,28 @@ EXCUSED = [
 ]
 # Operators without a result of PyTorch, by reason.
 UNCOVERED = {
+    "tensors are quantised; their integers and numbers: test_quantized_ops.py": """
+        corten::int8_linear corten::int8_linear_dynamic corten::int8_convolution quantized::add
+        quantized::add.out quantized::add_out quantized::add.Scalar quantized::add.Scalar2
+        quantized::add.Scalar_out quantized::add_scalar quantized::add_scalar.Tensor quantized::add_scalar_out
+        quantized::add_scalar_out.Tensor quantized::add_relu quantized::add_relu.out quantized::add_relu_out
+        quantized::add_relu.Scalar quantized::add_relu.Scalar2 quantized::add_relu.Scalar_out
+        quantized::add_scalar_relu quantized::add_scalar_relu.Tensor quantized::add_scalar_relu_out
+        quantized::add_scalar_relu_out.Tensor quantized::mul quantized::mul.out quantized::mul_out
+        quantized::mul.Scalar quantized::mul.Scalar2 quantized::mul.Scalar_out quantized::mul_scalar
+        quantized::mul_scalar.Tensor quantized::mul_scalar_out quantized::mul_scalar_out.Tensor
+        quantized::mul_relu quantized::mul_relu.out quantized::mul_relu_out quantized::mul_relu.Scalar
+        quantized::mul_relu.Scalar2 quantized::mul_relu.Scalar_out quantized::mul_scalar_relu
+        quantized::mul_scalar_relu.Tensor quantized::mul_scalar_relu_out quantized::mul_scalar_relu_out.Tensor
+        quantized::matmul quantized::cat quantized::cat_relu quantized::cat_out quantized::cat_relu_out
+        quantized::relu6 quantized::clamp quantized::threshold quantized::sigmoid quantized::elu quantized::celu
+        quantized::leaky_relu quantized::prelu quantized::hardswish quantized::softmax quantized::dropout
+        quantized::batch_norm quantized::batch_norm_relu quantized::batch_norm1d quantized::batch_norm1d_relu
+        quantized::batch_norm2d quantized::batch_norm2d_relu quantized::batch_norm3d
+        quantized::batch_norm3d_relu quantized::layer_norm quantized::group_norm quantized::instance_norm
+        quantized::max_pool1d quantized::max_pool2d aten::quantized_max_pool1d aten::quantized_max_pool2d
+        aten::quantized_max_pool3d aten::quantized_batch_norm corten::quantized_linear
+        corten::quantized_convolution""",
     "PyTorch has no such operator; the operators of torchvision: test_vision_operators.py, test_image_files.py": """
         aten::adadelta_step_ aten::flip_view aten::lstm_sequence aten::lstm_sequence_backward aten::gru_sequence
         aten::gru_sequence_backward torchvision::nms torchvision::box_iou_rotated torchvision::roi_align
@@ -125,6 +147,35 @@ UNCOVERED = {
     "PyTorch has no such operators; those of language models: test_language_operators.py": """
         corten::fused_rms_norm corten::rotary_embedding corten::swiglu corten::geglu corten::quantize_rows
         corten::kv_cache_write_ corten::kv_cache_attention""",
+    "takes quantised weights, numbers of quantisation or eight-bit floats: test_low_precision.py": """
+        aten::fake_quantize_per_tensor_affine aten::fake_quantize_per_tensor_affine.tensor_qparams
+        aten::fake_quantize_per_tensor_affine_cachemask aten::fake_quantize_per_tensor_affine_cachemask.out
+        aten::fake_quantize_per_tensor_affine_cachemask_backward
+        aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams
+        aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams.out aten::fake_quantize_per_channel_affine
+        aten::fake_quantize_per_channel_affine_cachemask aten::fake_quantize_per_channel_affine_cachemask.out
+        aten::fake_quantize_per_channel_affine_cachemask_backward aten::_fake_quantize_learnable_per_tensor_affine
+        aten::_fake_quantize_learnable_per_tensor_affine.out
+        aten::_fake_quantize_learnable_per_tensor_affine_backward aten::_fake_quantize_learnable_per_channel_affine
+        aten::_fake_quantize_learnable_per_channel_affine.out
+        aten::_fake_quantize_learnable_per_channel_affine_backward aten::fused_moving_avg_obs_fake_quant
+        aten::_fused_moving_avg_obs_fq_helper aten::_fused_moving_avg_obs_fq_helper_functional
+        aten::_weight_int8pack_mm aten::_convert_weight_to_int4pack aten::_convert_weight_to_int4pack_for_cpu
+        aten::_weight_int4pack_mm aten::_weight_int4pack_mm_for_cpu aten::_weight_int4pack_mm_with_scales_and_zeros
+        aten::_dyn_quant_pack_4bit_weight aten::_dyn_quant_matmul_4bit aten::_mixed_dtypes_linear aten::_scaled_mm
+        aten::_scaled_mm.out aten::_scaled_mm_v2 aten::_scaled_mm_v2.out aten::_grouped_mm
+        aten::_choose_qparams_per_tensor aten::choose_qparams_optimized aten::_saturate_weight_to_fp16
+        quantized_decomposed::quantize_per_tensor quantized_decomposed::quantize_per_tensor.tensor
+        quantized_decomposed::quantize_per_tensor.tensor2 quantized_decomposed::dequantize_per_tensor
+        quantized_decomposed::dequantize_per_tensor.tensor quantized_decomposed::dequantize_per_tensor.tensor2
+        quantized_decomposed::choose_qparams.tensor quantized_decomposed::choose_qparams_symmetric.tensor
+        quantized_decomposed::quantize_per_channel quantized_decomposed::dequantize_per_channel
+        quantized_decomposed::choose_qparams_per_token
+        quantized_decomposed::_choose_qparams_per_token_asymmetric_impl
+        quantized_decomposed::choose_qparams_per_token_asymmetric quantized_decomposed::quantize_per_token
+        quantized_decomposed::dequantize_per_token quantized_decomposed::quantize_per_channel_group
+        quantized_decomposed::dequantize_per_channel_group quantized_decomposed::fake_quant_per_channel
+        quantized_decomposed::convert_element_type.no_fuse""",
     "the operator without out changes an argument, and has another schema": """
         aten::rrelu_with_noise.out aten::_native_batch_norm_legit.out""",
     "PyTorch refuses empty outputs": """
@@ -148,4 +199,14 @@ NAMES = {
         torch._to_sparse_semi_structured torch._sparse_semi_structured_mm torch._sparse_semi_structured_addmm
         torch._sparse_semi_structured_linear torch._cslt_compress torch._cslt_sparse_mm
         torch._cslt_sparse_mm_search""",
+    "takes quantised weights, numbers of quantisation or eight-bit floats": """
+        torch.fake_quantize_per_tensor_affine torch._fake_quantize_per_tensor_affine_cachemask_tensor_qparams
+        torch.fake_quantize_per_channel_affine torch._fake_quantize_learnable_per_tensor_affine
+        torch._fake_quantize_learnable_per_channel_affine torch.fused_moving_avg_obs_fake_quant
+        torch._fused_moving_avg_obs_fq_helper torch._weight_int8pack_mm torch._convert_weight_to_int4pack
+        torch._convert_weight_to_int4pack_for_cpu torch._weight_int4pack_mm torch._weight_int4pack_mm_for_cpu
+        torch._weight_int4pack_mm_with_scales_and_zeros torch._dyn_quant_pack_4bit_weight
+        torch._dyn_quant_matmul_4bit torch._mixed_dtypes_linear torch._scaled_mm torch._scaled_mm_v2
+        torch._grouped_mm torch._choose_qparams_per_tensor torch.choose_qparams_optimized
+        torch._saturate_weight_to_fp16""",
 }

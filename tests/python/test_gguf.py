@@ -59,12 +59,13 @@ class Files(unittest.TestCase):
             self.assertEqual(found.quantized, frozenset())
         self.assertEqual(os.listdir(os.path.dirname(self.path)), ["x.gguf"])
 
-    def test_quantised_tensors_are_bytes(self):
+    def test_quantised_tensors(self):
         found = self.gguf.load(self.written(quantised()))
         self.assertEqual((found.types, found.shapes), ({"w": "Q8_0"}, {"w": (3, 64)}))
         self.assertEqual(found.quantized, {"w"})
-        self.assertEqual((found.tensors["w"].dtype, found.tensors["w"].shape), (torch.uint8, (3, 68)))
-        self.assertEqual(found.tensors["w"].flatten().tolist(), [i % 256 for i in range(204)])
+        self.assertEqual((found.tensors["w"].block_format, found.tensors["w"].shape), ("Q8_0", (3, 64)))
+        self.assertEqual(torch.block_bytes(found.tensors["w"]).flatten().tolist(), [i % 256 for i in range(204)])
+        self.assertEqual(self.gguf.load(self.path, dequantize=True).tensors["w"].layout, torch.strided)
 
     def test_writing_does_not_change_the_file(self):
         self.gguf.save({"a": torch.ones(4)}, self.path)

@@ -36,7 +36,7 @@ pub const CORTEN_INTERNAL_ERROR: CortenStatus = 11;
 /// An error of another language that travels through the library, such as a Python exception.
 pub const CORTEN_EXTERNAL_ERROR: CortenStatus = 12;
 
-const KINDS: [(CortenStatus, ErrorKind); 12] = [
+const KINDS: [(CortenStatus, ErrorKind); 13] = [
     (CORTEN_RUNTIME_ERROR, ErrorKind::Runtime),
     (CORTEN_INDEX_ERROR, ErrorKind::Index),
     (CORTEN_VALUE_ERROR, ErrorKind::Value),
@@ -49,6 +49,7 @@ const KINDS: [(CortenStatus, ErrorKind); 12] = [
     (CORTEN_NO_DEVICE, ErrorKind::NoDevice),
     (CORTEN_INTERNAL_ERROR, ErrorKind::Internal),
     (CORTEN_EXTERNAL_ERROR, ErrorKind::External),
+    (CORTEN_RUNTIME_ERROR, ErrorKind::Assertion),
 ];
 
 /// The last error of a thread. The error itself is kept so that one that passes through a callback arrives as it

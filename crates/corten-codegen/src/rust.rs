@@ -261,7 +261,11 @@ pub fn identifier(name: &str) -> String {
 
 /// The function of an overload: `add_.Tensor` is `add__tensor`, `mT` is `mt`.
 pub fn function_name(schema: &Schema) -> String {
-    identifier(&schema.full_name().replace('.', "_").to_ascii_lowercase())
+    let is_named_by_space = schema.name.split_once("__").is_some_and(|(space, _)| {
+        crate::registry::NAMED_BY_SPACE.contains(&space)
+    });
+    let dot = if is_named_by_space { "__" } else { "_" };
+    identifier(&schema.full_name().replace('.', dot).to_ascii_lowercase())
 }
 
 /// The static of an overload: the function's name in capitals.

@@ -60,6 +60,8 @@ pub enum ErrorKind {
     Buffer,
     /// `LinAlgError`, a `RuntimeError`.
     LinAlg,
+    /// `AssertionError`, which PyTorch's operators written in Python raise.
+    Assertion,
     /// `_DeviceError`: PyTorch raises `AssertionError`, `RuntimeError` or `NotImplementedError` for a device
     /// that is absent, depending on how it was built; this is all of them.
     NoDevice,

@@ -376,8 +376,9 @@ impl KeySet {
     }
 
     /// The keys of a fresh tensor of this layout and device type, before autograd and autocast.
-    pub fn for_tensor(device_type: DeviceType, layout: Layout, _dtype: DType) -> Self {
+    pub fn for_tensor(device_type: DeviceType, layout: Layout, dtype: DType) -> Self {
         let functionality = match layout {
+            Layout::Strided if dtype.is_quantized() => DispatchKey::Quantized,
             Layout::Strided => DispatchKey::Dense,
             Layout::Sparse => DispatchKey::Sparse,
             Layout::Mkldnn => {

@@ -19,6 +19,7 @@ mod layout;
 #[cfg(all(unix, feature = "mmap"))]
 pub mod mapped;
 mod options;
+mod quantizer;
 mod refcount;
 mod scalar;
 mod storage;
@@ -44,7 +45,7 @@ pub use device::{Device, DeviceType};
 pub use device_streams::{DeviceStream, DeviceStreams, device_streams, set_device_streams};
 pub use dtype::{
     Complex, DType, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, FloatLimits,
-    ResultTypeState, bf16, can_cast, cast, default_complex_dtype, default_dtype, f16,
+    ResultTypeState, bf16, can_cast, cast, casts_by_category, default_complex_dtype, default_dtype, f16,
     not_implemented_for, promote_types, set_default_dtype,
 };
 pub use error::{
@@ -63,6 +64,7 @@ pub use keys::{
 };
 pub use layout::{Layout, MemoryFormat};
 pub use options::TensorOptions;
+pub use quantizer::{QScheme, Quantizer};
 pub use refcount::{
     IntrusivePtr, Make, PyHooks, PyObject, Ready, RefCount, RefCounted, Shared, Unshared, WeakPtr,
     WeakShared, make_boxed, set_py_hooks,

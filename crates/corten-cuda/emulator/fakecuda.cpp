@@ -421,7 +421,8 @@ CALL(cuLaunchKernel, (Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
     values.emplace_back(value, value + *size);
     for (size_t at = 0; d.memory.strict && at + sizeof(void *) <= *size; at += sizeof(void *)) {
       void *&p = *(void **)(values.back().data() + at);
-      if (points_to_pageable(p)) p = d.memory.arenas[0].never();
+      // In a struct the word may be a small number and padding, which holds whatever was on the caller's stack.
+      if ((*size == sizeof(void *) || (u64)p << 32 >> 48) && points_to_pageable(p)) p = d.memory.arenas[0].never();
     }
   }
   return enqueue(s, [=, values = std::move(values)] {

@@ -26,6 +26,8 @@ pub use driver::plan::{MAX_SKINNY, Plan, packs_aliasing_rows};
 pub use driver::prepacked::gemm_prepacked;
 #[cfg(target_arch = "x86_64")]
 pub use driver::prepacked_bf16::{PrepackedBf16, gemm_prepacked_bf16};
+pub use driver::prepacked_int8::{ByteRows, PrepackedInt8, gemm_prepacked_int8};
+pub use driver::requantize::{Output, Requantize, Rounding};
 pub use kernel::select::Number;
 pub use pack::operand::{ImplicitOperand, Operand, Segments};
 pub use pack::prepacked::PrepackedB;

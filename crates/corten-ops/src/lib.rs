@@ -4,6 +4,7 @@
 //! [`op`]: one typed, dispatching function and one static per overload, and into the methods of
 //! [`Tensor`].
 
+pub mod affine;
 pub mod any;
 pub mod batched;
 pub mod blocks;
@@ -29,6 +30,7 @@ pub mod print;
 pub mod profiler;
 pub mod registry;
 pub mod shortcut;
+pub mod quantized;
 pub mod sparse;
 mod stub;
 mod tensor;

@@ -175,6 +175,16 @@ fn value_to_write(tensor: &TensorBase) -> Result<Option<Tensor>> {
     value.unwrap_or(Ok(None))
 }
 
+/// Writes the elements of one tensor to another; either may be opaque.
+///
+/// # Errors
+/// Those of `copy_`, and `NotImplemented` for quantised elements.
+pub(crate) fn copy_(to: &Tensor, from: &Tensor, non_blocking: bool) -> Result<()> {
+    let (written, read) = (value_to_write(to)?, value(from)?);
+    let (to, from) = (written.as_ref().unwrap_or(to), read.as_ref().unwrap_or(from));
+    op::copy_(to, from, non_blocking).map(drop)
+}
+
 /// What keeps the elements of an opaque tensor in the order of a kernel: what was prepared before, or
 /// what `prepare` makes of the value, which is given up then. `None` where it makes nothing.
 ///
@@ -206,7 +216,7 @@ pub fn kept_by(tensor: &TensorBase) -> Option<Arc<dyn Prepared>> {
 }
 
 /// Whether what is computed from a tensor is opaque too.
-fn stays_opaque(tensor: &TensorBase) -> bool {
+pub fn stays_opaque(tensor: &TensorBase) -> bool {
     is_opaque(tensor) && kept_by(tensor).is_none_or(|prepared| !prepared.is_quantised())
 }
 
@@ -215,7 +225,15 @@ pub(crate) fn register() {
     set_fallback(DispatchKey::MkldnnCPU, Arc::new(on_values));
 }
 
-fn refuse_view(def: &OpDef) -> Result<()> {
+/// Views share memory with what they are of, which another order of elements cannot. Quantised elements are not
+/// written to through views: a dense copy of them does.
+fn refuse_view(def: &OpDef, stack: &Stack) -> Result<()> {
+    if let Some(IValue::Tensor(tensor)) = stack.iter().next()
+        && is_opaque(tensor)
+        && !stays_opaque(tensor)
+    {
+        return Ok(());
+    }
     if def.qualified_name() == "aten::view" {
         bail!(
             Runtime,
@@ -240,7 +258,7 @@ pub(crate) fn no_views(operator: &str) -> Error {
 /// Runs an operator on the values of its opaque arguments.
 fn on_values(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let def = call.op().def();
-    refuse_view(def)?;
+    refuse_view(def, stack)?;
     let mut stays = None;
     for value in stack.iter_mut() {
         if let IValue::Layout(layout) = *value {

@@ -11,7 +11,7 @@ fn again(tensor: &Tensor) -> Tensor {
 #[test]
 fn tensors_of_every_dtype() -> Result<()> {
     let numbers = op::reshape(&Tensor::arange(0, 6)?, &[2, 3])?;
-    for &dtype in DType::ALL {
+    for &dtype in DType::NUMERIC {
         let Ok(tensor) = op::t(&numbers)?.to(dtype) else { continue };
         let found = again(&tensor);
         assert_eq!((found.dtype(), found.sizes()), (dtype, tensor.sizes()));

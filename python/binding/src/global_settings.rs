@@ -4,7 +4,7 @@ use crate::args::{dtype_arg, number_kind, parser, scalar_from};
 use crate::py::errors::{runtime_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method};
 use crate::{tensor, types};
-use corten_core::{ResultTypeState, can_cast, default_dtype, promote_types, set_default_dtype};
+use corten_core::{ResultTypeState, casts_by_category, default_dtype, promote_types, set_default_dtype};
 use corten_ops::composite::attention::{Backend, allow, allows};
 use corten_ops::parallel;
 
@@ -126,7 +126,7 @@ fn dtype_functions() -> Vec<ffi::PyMethodDef> {
                 }
             };
             let (from, to) = (dtype_arg(bound.object(0)?)?, dtype_arg(bound.object(1)?)?);
-            Ok(Obj::bool(can_cast(from, to)))
+            Ok(Obj::bool(casts_by_category(from, to)))
         }),
         method!("result_type", result_type),
     ]

@@ -11,6 +11,7 @@ mod allocator;
 mod args;
 mod autocast;
 mod autograd;
+mod blocks;
 mod creation;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -83,6 +84,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = Vec::new();
     rows.extend(autocast::functions());
     rows.extend(autograd::functions());
+    rows.extend(blocks::functions());
     rows.extend(creation::functions());
     #[cfg(feature = "cuda")]
     rows.extend(cuda::functions());

@@ -3,11 +3,9 @@ python/tools/make_absent_names.py (tidy: table)."""
 
 COMPLETED = frozenset("""
 _C _C._functions _C._functorch _C._linalg _C._nn _C._sparse _classes _custom_op _dynamo
-_dynamo.config _dynamo.eval_frame _dynamo.utils _functorch.vmap _guards _inductor _inductor.config
-_jit_internal _lobpcg _lowrank _subclasses _subclasses.fake_tensor _tensor _utils accelerator amp
-amp.autocast_mode amp.grad_scaler ao ao.nn ao.nn.intrinsic ao.nn.intrinsic.qat
-ao.nn.intrinsic.quantized.dynamic ao.nn.qat.dynamic ao.nn.quantized ao.nn.quantized.dynamic
-ao.nn.quantized.reference ao.quantization autograd autograd._functions autograd.anomaly_mode
+_dynamo.config _dynamo.eval_frame _dynamo.utils _functorch.vmap _guards _higher_order_ops _inductor _inductor.config _inductor.decomposition
+_jit_internal _library _library.infer_schema _lobpcg _lowrank _subclasses _subclasses.fake_tensor _tensor _utils accelerator amp
+amp.autocast_mode amp.grad_scaler ao ao.nn ao.quantization autograd autograd._functions autograd.anomaly_mode
 autograd.forward_ad autograd.function autograd.functional autograd.grad_mode autograd.gradcheck
 autograd.graph autograd.profiler autograd.profiler_util autograd.variable backends backends.cpu
 backends.cuda backends.cudnn backends.mha backends.mkl backends.mkldnn backends.mps backends.openmp
@@ -21,14 +19,13 @@ fx.node fx.passes.infra.pass_base fx.passes.infra.pass_manager fx.passes.shape_p
 fx.passes.split_module fx.proxy fx.subgraph_rewriter fx.traceback hub jit library masked masked._ops
 masked.maskedtensor masked.maskedtensor.core mps mtia multiprocessing multiprocessing.reductions
 multiprocessing.spawn nested nested._internal.nested_tensor nn.attention nn.attention.flex_attention
-nn.grad nn.init nn.intrinsic nn.intrinsic.qat nn.intrinsic.quantized.dynamic nn.modules.activation
-nn.modules.adaptive nn.modules.batchnorm nn.modules.container nn.modules.conv nn.modules.distance
+nn.grad nn.init nn.modules.activation nn.modules.adaptive nn.modules.batchnorm nn.modules.container nn.modules.conv nn.modules.distance
 nn.modules.dropout nn.modules.flatten nn.modules.fold nn.modules.instancenorm nn.modules.lazy
 nn.modules.linear nn.modules.loss nn.modules.module nn.modules.normalization nn.modules.padding
 nn.modules.pixelshuffle nn.modules.pooling nn.modules.rnn nn.modules.sparse nn.modules.transformer
 nn.modules.upsampling nn.modules.utils nn.parallel nn.parallel._functions
 nn.parallel.data_parallel nn.parallel.distributed nn.parallel.parallel_apply nn.parallel.replicate
-nn.parallel.scatter_gather nn.parameter nn.qat.dynamic nn.quantized nn.quantized.dynamic onnx onnx.errors onnx.symbolic_helper
+nn.parallel.scatter_gather nn.parameter onnx onnx.errors onnx.symbolic_helper
 optim.adadelta optim.adagrad optim.adam optim.adamax optim.adamw optim.asgd optim.functional
 optim.lbfgs optim.lr_scheduler optim.nadam optim.optimizer optim.radam optim.rmsprop optim.rprop
 optim.sgd optim.sparse_adam optim.swa_utils overrides profiler profiler.itt profiler.profiler
@@ -44,7 +41,5 @@ xpu
 
 #: Those of one file here that are packages in PyTorch.
 PACKAGES = frozenset("""
-_C _custom_op accelerator ao.nn.intrinsic.quantized.dynamic ao.nn.qat.dynamic
-ao.nn.quantized.dynamic ao.nn.quantized.reference autograd._functions mps mtia
-nn.intrinsic.quantized.dynamic nn.qat.dynamic nn.quantized.dynamic xpu
+_C _custom_op accelerator autograd._functions mps mtia xpu
 """.split())

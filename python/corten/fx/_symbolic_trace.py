@@ -125,8 +125,8 @@ class Tracer(TracerBase):
 
     def is_leaf_module(self, m, module_qualified_name):
         """Whether calls of a module are recorded: by default of those of ``nn``, but containers."""
-        home = type(m).__module__
-        return home.startswith(("corten.nn", "torch.nn")) and not isinstance(m, nn.Sequential)
+        homes = ("corten.nn", "torch.nn", "corten.ao.nn", "torch.ao.nn")
+        return type(m).__module__.startswith(homes) and not isinstance(m, nn.Sequential)
 
     def path_of_module(self, mod):
         """The name of a module below the root."""

@@ -1,7 +1,5 @@
 """``torch.ao.nn.quantized`` under its older name."""
 
-import sys
+from corten.nn._older_names import stand_in
 
-import corten.ao.nn.quantized as _new
-
-sys.modules[__name__] = _new
+stand_in(__name__, __name__.replace(".nn.", ".ao.nn."))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import re
 import threading
 
 from corten import _C
+from corten.utils._pytree import tree_leaves
 
 __all__ = ["TorchDispatchMode"]
 
@@ -30,8 +33,6 @@ class TorchDispatchMode:
         raise NotImplementedError
 
     def __enter__(self):
-        if not _active.modes:
-            _C._set_dispatch_handler(_handle)
         _active.modes.append(self)
         _C._set_dispatch_modes_enabled(True)
         return self
@@ -76,6 +77,8 @@ def _overload(name, _known={}):  # noqa: B006
 def _handle(name, *args, **kwargs):
     """Hands a call to the innermost mode, with the ones around it in force."""
     modes = _active.modes
+    if not modes and (found := _subclasses(args, kwargs)):
+        return _ask(found, name, args, kwargs)
     if not modes or name == "aten::scalar_tensor":
         # How a number becomes an operand is no matter of the program.
         with _disable_current_modes():
@@ -90,6 +93,75 @@ def _handle(name, *args, **kwargs):
     finally:
         modes.append(mode)
         _C._set_dispatch_modes_enabled(True)
+
+
+def _subclasses(args, kwargs):
+    """The tensors among arguments whose classes have a ``__torch_dispatch__``, one of each class, derived ones
+    before those that they are derived from."""
+    found = []
+    for leaf in tree_leaves((args, kwargs)):
+        kind = type(leaf)
+        if not isinstance(leaf, _C.Tensor) or kind.__torch_dispatch__ is _C._disabled_torch_dispatch_impl:
+            continue
+        if all(kind is not type(other) for other in found):
+            place = next((i for i, other in enumerate(found) if issubclass(kind, type(other))), len(found))
+            found.insert(place, leaf)
+    return found
+
+
+def _ask(tensors, name, args, kwargs):
+    """What the first class makes of a call that does not decline it."""
+    function, types = _overload(name), tuple(type(tensor) for tensor in tensors)
+    args, kwargs = _without_defaults(name, function, args, kwargs)
+    for kind in types:
+        result = kind.__torch_dispatch__(function, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    raise TypeError(
+        f"Multiple dispatch failed for '{function}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
+        + "\n".join(f"  - tensor subclass {kind}" for kind in types)
+    )
+
+
+def _without_defaults(name, function, args, kwargs, _known={}):  # noqa: B006
+    """Arguments without the last ones that have their default values."""
+    if name not in _known:
+        _known[name] = _defaults(function._schema)
+    positional, named = _known[name]
+    count = len(args)
+    while count and _is_default(args[count - 1], positional[count - 1]):
+        count -= 1
+    kept = {key: value for key, value in kwargs.items() if not _is_default(value, named[key])}
+    return args[:count], kept
+
+
+_REQUIRED = object()
+
+
+def _defaults(schema):
+    """The default values of a schema's arguments: of positional ones in order, of the others by name."""
+    inside = schema[schema.index("(") + 1:schema.rindex(") ->")]
+    positional, named, by_name = [], {}, False
+    for declared in re.split(r", (?![^\[(]*[\])])", inside):
+        name, _, value = declared.rpartition(" ")[2].partition("=")
+        if name == "*":
+            by_name = True
+            continue
+        try:
+            default = ast.literal_eval(value)
+        except (SyntaxError, ValueError):
+            default = _REQUIRED
+        if by_name:
+            named[name] = default
+        else:
+            positional.append(default)
+    return positional, named
+
+
+def _is_default(value, default):
+    if default is _REQUIRED or isinstance(value, _C.Tensor):
+        return False
+    return value is default or type(value) is type(default) and value == default
 
 
 @contextlib.contextmanager
@@ -136,3 +208,6 @@ def is_in_torch_dispatch_mode(include_infra_modes=True):
 def any_torch_dispatch_mode_on_stack(*, include_infra_modes=False):
     """Whether a mode is in force that does not belong to the library."""
     return is_in_torch_dispatch_mode(include_infra_modes)
+
+
+_C._set_dispatch_handler(_handle)

@@ -34,7 +34,7 @@ constants! {
     aoti_torch_dtype_float16 = DType::Float16;
     aoti_torch_dtype_float32 = DType::Float32;
     aoti_torch_dtype_float64 = DType::Float64;
-    aoti_torch_dtype_float4_e2m1fn_x2 = FLOAT4_E2M1FN_X2;
+    aoti_torch_dtype_float4_e2m1fn_x2 = DType::Float4E2m1fnX2;
     aoti_torch_dtype_float8_e4m3fn = DType::Float8E4m3fn;
     aoti_torch_dtype_float8_e4m3fnuz = DType::Float8E4m3fnuz;
     aoti_torch_dtype_float8_e5m2 = DType::Float8E5m2;
@@ -60,7 +60,7 @@ constants! {
     aoti_torch_memory_format_channels_last_3d = MemoryFormat::ChannelsLast3d;
     aoti_torch_memory_format_contiguous_format = MemoryFormat::Contiguous;
     aoti_torch_memory_format_preserve_format = MemoryFormat::Preserve;
-    torch_dtype_float4_e2m1fn_x2 = FLOAT4_E2M1FN_X2;
+    torch_dtype_float4_e2m1fn_x2 = DType::Float4E2m1fnX2;
     torch_dtype_float8_e8m0fnu = DType::Float8E8m0fnu;
     torch_tag_core = 0;
     torch_tag_cudagraph_unsafe = 1;
@@ -85,14 +85,8 @@ constants! {
 /// The highest number that stands for a tag.
 pub(super) const LAST_TAG: i32 = 19;
 
-/// PyTorch's number of a dtype that Corten has no tensors of.
-const FLOAT4_E2M1FN_X2: i32 = 45;
-
 /// Bytes of an element; 0 for a number that is no dtype.
 extern "C" fn aoti_torch_dtype_element_size(dtype: i32) -> usize {
-    if dtype == FLOAT4_E2M1FN_X2 {
-        return 1;
-    }
     guard_value(0, || Ok(dtype_from(dtype)?.itemsize()))
 }
 

@@ -20,7 +20,7 @@ mod prelude {
     };
     pub(super) use crate::meta::{Domain, Promote};
     pub(super) use crate::stub::{Stub, run1, run2, run3, run4};
-    pub(super) use crate::{*, any, composite, derived, meta, shortcut, sparse};
+    pub(super) use crate::{*, any, composite, derived, meta, quantized, shortcut, sparse};
     pub(super) use super::{kernel, op, sig, stubs};
 }
 #[allow(unused_imports)]
@@ -126,6 +126,7 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
         }
         if !left_out {
             pieces.extend(sparse::kernels(op, form, schema, &signature)?);
+            pieces.extend(quantized(op, form, schema)?);
         }
         if let (Form::Declared, false, Some(path)) = (form, left_out, meta_function(op)) {
             let name = static_name(schema);
@@ -138,6 +139,31 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
         }
     }
     Ok(pieces)
+}
+
+/// The kernel of a form at the key of quantised tensors.
+fn quantized(op: &Op, form: Form, schema: &Schema) -> Result<Option<Piece>, String> {
+    let path = match form {
+        Form::Declared => &op.quantized[0],
+        Form::Inplace => &op.quantized[1],
+        Form::Out => &op.quantized[2],
+    };
+    let path = match (path.as_deref(), &op.body) {
+        (None, _) => return Ok(None),
+        (Some("itself"), Body::Any(paths)) => {
+            let own = match form {
+                Form::Declared => Some(&paths.main),
+                Form::Inplace => paths.inplace.as_ref(),
+                Form::Out => paths.out.as_ref(),
+            };
+            format!("any::{}", own.ok_or("quantized: the form has no function of its own")?)
+        }
+        (Some("itself"), _) => return Err("quantized: `itself` needs a function `any`".to_owned()),
+        (Some(path), _) => format!("quantized::{path}"),
+    };
+    let name = static_name(schema);
+    let code = format!("op::{name}.implement(Target::QuantizedCPU, {path});");
+    Ok(Some(Piece { place: Section::Register, code }))
 }
 
 /// The function that gives the result of a kernel without its data.
@@ -200,6 +226,7 @@ fn declaration(
         ),
         None => "None".to_owned(),
     };
+    let registered = op.registered(schema);
     let homes: Vec<String> = op.python.iter().map(|home| format!("{home:?}")).collect();
     format!(
         "pub static {static_name}: TypedOp<sig::{name}> = TypedOp::{constructor}(&OpDef {{
@@ -222,9 +249,9 @@ fn declaration(
         autocast_cuda = cast(op.autocast_cuda.filter(|_| *schema == op.schema)),
         name = signature.name(),
         namespace = op.namespace,
-        base = schema.name,
-        overload = schema.overload,
-        text = schema.to_string(),
+        base = registered.name,
+        overload = registered.overload,
+        text = registered.to_string(),
         function = op.variants.function,
         method = op.variants.method && python,
         homes = homes.join(", "),

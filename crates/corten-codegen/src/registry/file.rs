@@ -125,6 +125,12 @@ pub(super) struct OpBlock {
     pub(super) sparse_csr_inplace: Option<String>,
     /// As `sparse_csr`, for the out form.
     pub(super) sparse_csr_out: Option<String>,
+    /// The function of `corten_ops::quantized` that computes the operator where a tensor is quantised, or `itself` where the operator's own function does. Without one such tensors are refused, unless the operator makes views or is composite.
+    pub(super) quantized: Option<String>,
+    /// As `quantized`, for the in-place form.
+    pub(super) quantized_inplace: Option<String>,
+    /// As `quantized`, for the out form.
+    pub(super) quantized_out: Option<String>,
     /// The name of the Rust method where it is not derived.
     pub(super) rust: Option<String>,
     /// What the operator does, in one or two sentences.

@@ -11,6 +11,7 @@ mod selection;
 pub use derive::{inplace_of, out_of};
 pub use missing::{Missing, missing};
 
+pub(crate) use self::read::NAMED_BY_SPACE;
 use crate::formula::Formula;
 use crate::rust::camel;
 use crate::schema::Schema;
@@ -168,6 +169,9 @@ pub struct Op {
     pub sparse: Option<Paths>,
     /// The same where a tensor is in one of the compressed layouts.
     pub sparse_csr: Option<Paths>,
+    /// What computes the declared, the in-place and the out form where a tensor is quantised: paths below
+    /// `corten_ops::quantized`, or `itself`.
+    pub quantized: [Option<String>; 3],
     /// The Rust method's name where it is not derived.
     pub rust: Option<String>,
     /// What it does.
@@ -202,7 +206,7 @@ pub enum Body {
         /// What gives the result without its data.
         meta: Option<MetaKernel>,
     },
-    /// By its kernels of sparse layouts alone.
+    /// By its kernels at further keys alone: those of sparse layouts and of quantised tensors.
     Sparse,
     /// By a function for all devices; the gradient is separate.
     Any(Paths),
@@ -297,6 +301,13 @@ impl Op {
     /// Whether the loop runs over an iterator.
     pub fn is_iterator(&self) -> bool {
         matches!(self.body, Body::Pointwise { .. } | Body::Iterator { .. })
+    }
+
+    /// A form's schema as it is registered: without what its Rust name begins with.
+    pub fn registered(&self, schema: &Schema) -> Schema {
+        let prefix = format!("{}__", self.namespace);
+        let name = schema.name.strip_prefix(&prefix).unwrap_or(&schema.name).to_owned();
+        Schema { name, ..schema.clone() }
     }
 
     /// The name of its node: PyTorch's.

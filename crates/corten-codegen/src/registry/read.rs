@@ -134,6 +134,7 @@ fn operator(block: OpBlock, family: &str, location: Location) -> Result<Op, Stri
         kernel_at: block.kernel_at.into_iter().collect(),
         sparse: sparse(block.sparse, block.sparse_inplace, block.sparse_out)?,
         sparse_csr: sparse(block.sparse_csr, block.sparse_csr_inplace, block.sparse_csr_out)?,
+        quantized: [block.quantized, block.quantized_inplace, block.quantized_out],
         rust: block.rust,
         doc: block.doc,
         location,
@@ -224,6 +225,7 @@ fn copy_of(view: &Op) -> Result<Op, String> {
         kernel_at: Vec::new(),
         sparse: None,
         sparse_csr: None,
+        quantized: [None, None, None],
         rust: None,
         doc: format!("The view that `{}` makes, copied.", view.schema.name),
     })
@@ -237,8 +239,16 @@ fn namespace(text: &str) -> Result<String, String> {
 
 fn parse_schema(text: &str) -> Result<Schema, String> {
     let schema = Schema::parse(text).map_err(|error| format!("schema: {error}"))?;
-    Ok(Schema { namespace: String::new(), ..schema })
+    let name = match NAMED_BY_SPACE.contains(&&*schema.namespace) {
+        true => format!("{}__{}", schema.namespace, schema.name),
+        false => schema.name,
+    };
+    Ok(Schema { namespace: String::new(), name, ..schema })
 }
+
+/// Namespaces whose operators have the names of others: Rust names begin with the namespace, and an
+/// overload stands behind two underscores too.
+pub(crate) const NAMED_BY_SPACE: [&str; 2] = ["quantized", "quantized_decomposed"];
 
 fn variants(text: &str) -> Result<Variants, String> {
     let mut variants = Variants::default();
@@ -261,7 +271,8 @@ fn body(block: &OpBlock, schema: &Schema) -> Result<Body, String> {
         ("composite", block.composite.is_some()),
         ("pointwise or kernel", block.pointwise.is_some() || block.kernel.is_some()),
     ];
-    if (block.sparse.is_some() || block.sparse_csr.is_some()) && kinds.iter().all(|kind| !kind.1) {
+    let by_key = !block.kernel_at.is_empty() || block.quantized.is_some();
+    if (block.sparse.is_some() || block.sparse_csr.is_some() || by_key) && kinds.iter().all(|kind| !kind.1) {
         return Ok(Body::Sparse);
     }
     let given: Vec<&str> = kinds.iter().filter(|kind| kind.1).map(|kind| kind.0).collect();

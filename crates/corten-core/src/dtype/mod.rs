@@ -15,7 +15,7 @@ pub use float8::{F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU};
 pub use half::{bf16, f16};
 pub use limits::FloatLimits;
 pub use num_complex::Complex;
-pub use promotion::{ResultTypeState, can_cast, promote_types};
+pub use promotion::{ResultTypeState, can_cast, casts_by_category, promote_types};
 
 use crate::{Result, ensure};
 
@@ -27,6 +27,11 @@ enum Category {
     Float,
     Float8,
     Complex,
+    Quantized,
+    Bits,
+    NarrowSigned,
+    NarrowUnsigned,
+    Float4,
     None,
 }
 
@@ -133,9 +138,39 @@ dtypes! {
     /// One byte, 0 or 1.
     Bool = 11, "bool", "", "Bool", 1, Bool,
         "b8", Some(6), "BOOL";
+    /// Signed 8-bit integer with a quantizer.
+    QInt8 = 12, "qint8", "", "QInt8", 1, Quantized,
+        "qint8", None, "";
+    /// Unsigned 8-bit integer with a quantizer.
+    QUInt8 = 13, "quint8", "", "QUInt8", 1, Quantized,
+        "quint8", None, "";
+    /// Signed 32-bit integer with a quantizer.
+    QInt32 = 14, "qint32", "", "QInt32", 4, Quantized,
+        "qint32", None, "";
     /// The upper half of binary32.
     BFloat16 = 15, "bfloat16", "", "BFloat16", 2, Float,
         "bf16", Some(4), "BF16";
+    /// Two unsigned 4-bit integers with a quantizer.
+    QUInt4x2 = 16, "quint4x2", "", "QUInt4x2", 1, Quantized,
+        "quint4x2", None, "";
+    /// Four unsigned 2-bit integers with a quantizer.
+    QUInt2x4 = 17, "quint2x4", "", "QUInt2x4", 1, Quantized,
+        "quint2x4", None, "";
+    /// Eight single bits without a meaning.
+    Bits1x8 = 18, "bits1x8", "", "Bits1x8", 1, Bits,
+        "b1x8", None, "";
+    /// Four pairs of bits without a meaning.
+    Bits2x4 = 19, "bits2x4", "", "Bits2x4", 1, Bits,
+        "b2x4", None, "";
+    /// Two groups of four bits without a meaning.
+    Bits4x2 = 20, "bits4x2", "", "Bits4x2", 1, Bits,
+        "b4x2", None, "";
+    /// Eight bits without a meaning.
+    Bits8 = 21, "bits8", "", "Bits8", 1, Bits,
+        "b8x1", None, "";
+    /// Sixteen bits without a meaning.
+    Bits16 = 22, "bits16", "", "Bits16", 2, Bits,
+        "b16x1", None, "";
     /// 5 exponent bits, 2 mantissa bits, infinities.
     Float8E5m2 = 23, "float8_e5m2", "", "Float8_e5m2", 1, Float8,
         "f8e5m2", Some(12), "F8_E5M2";
@@ -157,9 +192,54 @@ dtypes! {
     /// Unsigned 64-bit integer.
     UInt64 = 29, "uint64", "", "UInt64", 8, Unsigned,
         "u64", Some(1), "U64";
+    /// Unsigned integer of 1 bit in a byte; stored only.
+    UInt1 = 30, "uint1", "bit", "UInt1", 1, NarrowUnsigned,
+        "uint1", None, "";
+    /// Unsigned integer of 2 bits in a byte; stored only.
+    UInt2 = 31, "uint2", "", "UInt2", 1, NarrowUnsigned,
+        "uint2", None, "";
+    /// Unsigned integer of 3 bits in a byte; stored only.
+    UInt3 = 32, "uint3", "", "UInt3", 1, NarrowUnsigned,
+        "uint3", None, "";
+    /// Unsigned integer of 4 bits in a byte; stored only.
+    UInt4 = 33, "uint4", "", "UInt4", 1, NarrowUnsigned,
+        "uint4", None, "";
+    /// Unsigned integer of 5 bits in a byte; stored only.
+    UInt5 = 34, "uint5", "", "UInt5", 1, NarrowUnsigned,
+        "uint5", None, "";
+    /// Unsigned integer of 6 bits in a byte; stored only.
+    UInt6 = 35, "uint6", "", "UInt6", 1, NarrowUnsigned,
+        "uint6", None, "";
+    /// Unsigned integer of 7 bits in a byte; stored only.
+    UInt7 = 36, "uint7", "", "UInt7", 1, NarrowUnsigned,
+        "uint7", None, "";
+    /// Signed integer of 1 bit in a byte; stored only.
+    Int1 = 37, "int1", "", "Int1", 1, NarrowSigned,
+        "int1", None, "";
+    /// Signed integer of 2 bits in a byte; stored only.
+    Int2 = 38, "int2", "", "Int2", 1, NarrowSigned,
+        "int2", None, "";
+    /// Signed integer of 3 bits in a byte; stored only.
+    Int3 = 39, "int3", "", "Int3", 1, NarrowSigned,
+        "int3", None, "";
+    /// Signed integer of 4 bits in a byte; stored only.
+    Int4 = 40, "int4", "", "Int4", 1, NarrowSigned,
+        "int4", None, "";
+    /// Signed integer of 5 bits in a byte; stored only.
+    Int5 = 41, "int5", "", "Int5", 1, NarrowSigned,
+        "int5", None, "";
+    /// Signed integer of 6 bits in a byte; stored only.
+    Int6 = 42, "int6", "", "Int6", 1, NarrowSigned,
+        "int6", None, "";
+    /// Signed integer of 7 bits in a byte; stored only.
+    Int7 = 43, "int7", "", "Int7", 1, NarrowSigned,
+        "int7", None, "";
     /// 8 exponent bits and nothing else: powers of two.
     Float8E8m0fnu = 44, "float8_e8m0fnu", "", "Float8_e8m0fnu", 1, Float8,
         "f8e8m0fnu", Some(14), "F8_E8M0";
+    /// Two floats of 2 exponent bits and 1 mantissa bit; stored only.
+    Float4E2m1fnX2 = 45, "float4_e2m1fn_x2", "", "Float4_e2m1fn_x2", 1, Float4,
+        "f4e2m1fnx2", None, "";
     /// A pair of bfloat16.
     BComplex32 = 46, "bcomplex32", "", "BComplex32", 4, Complex,
         "bcomplex32", None, "";
@@ -169,10 +249,52 @@ dtypes! {
 }
 
 impl DType {
-    /// Real floating point, the 8-bit formats included.
+    /// Every dtype whose elements are numbers or truth values that kernels compute with, in the order
+    /// of its number. The others are stored, viewed and copied only, or have a quantizer.
+    pub const NUMERIC: &[DType] = &{
+        let (mut list, mut found, mut index) = ([DType::UInt8; count_numeric()], 0, 0);
+        while index < DType::ALL.len() {
+            if DType::ALL[index].is_numeric() {
+                list[found] = DType::ALL[index];
+                found += 1;
+            }
+            index += 1;
+        }
+        list
+    };
+
+    /// Whether the elements are numbers or truth values that kernels compute with.
+    #[inline]
+    pub const fn is_numeric(self) -> bool {
+        use Category::{Bool, Complex, Float, Float8, Signed, Unsigned};
+        matches!(self.category(), Bool | Signed | Unsigned | Float | Float8 | Complex)
+    }
+
+    /// Whether the elements are integers that a quantizer gives a meaning.
+    #[inline]
+    pub const fn is_quantized(self) -> bool {
+        matches!(self.category(), Category::Quantized)
+    }
+
+    /// Whether the elements are bits without a meaning.
+    pub const fn is_bits(self) -> bool {
+        matches!(self.category(), Category::Bits)
+    }
+
+    /// The integers that a quantised dtype is stored as; the dtype itself where it is not quantised.
+    pub const fn underlying(self) -> Self {
+        match self {
+            Self::QInt8 => Self::Int8,
+            Self::QUInt8 | Self::QUInt4x2 | Self::QUInt2x4 => Self::UInt8,
+            Self::QInt32 => Self::Int32,
+            other => other,
+        }
+    }
+
+    /// Real floating point, the formats of 8 and 4 bits included.
     #[inline]
     pub const fn is_floating_point(self) -> bool {
-        matches!(self.category(), Category::Float | Category::Float8)
+        matches!(self.category(), Category::Float | Category::Float8 | Category::Float4)
     }
 
     /// Complex.
@@ -194,7 +316,12 @@ impl DType {
     pub const fn is_signed(self) -> bool {
         matches!(
             self.category(),
-            Category::Signed | Category::Float | Category::Float8 | Category::Complex
+            Category::Signed
+                | Category::NarrowSigned
+                | Category::Float
+                | Category::Float8
+                | Category::Float4
+                | Category::Complex
         ) && !matches!(self, Self::Float8E8m0fnu)
     }
 
@@ -262,6 +389,15 @@ impl DType {
     }
 }
 
+const fn count_numeric() -> usize {
+    let (mut count, mut index) = (0, 0);
+    while index < DType::ALL.len() {
+        count += DType::ALL[index].is_numeric() as usize;
+        index += 1;
+    }
+    count
+}
+
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.type_name())
@@ -278,7 +414,7 @@ pub fn default_dtype() -> DType {
 /// Sets the default dtype: one of the four real floating dtypes of at least 16 bits.
 pub fn set_default_dtype(dtype: DType) -> Result<()> {
     ensure!(
-        dtype.is_floating_point() && !dtype.is_float8(),
+        dtype.is_floating_point() && !dtype.is_float8() && dtype.is_numeric(),
         Type,
         "only floating-point types are supported as the default type"
     );
@@ -302,7 +438,7 @@ pub fn default_complex_dtype() -> DType {
 ///
 /// | set | dtypes |
 /// |---|---|
-/// | `All`, `AllNoF8`, `AllNoComplex` | every dtype, without float8, without complex |
+/// | `All`, `AllNoF8`, `AllNoComplex` | every [numeric](DType::NUMERIC) dtype, without float8, without complex |
 /// | `Real`, `RealBool` | all integers, f16, bf16, f32, f64; and bool |
 /// | `Ordered`, `OrderedBool` | u8, i8 to i64, f16, bf16, f32, f64; and bool |
 /// | `Summable` | `Ordered`, c64, c128 |

@@ -1,6 +1,6 @@
 //! Type promotion: of two dtypes, and of the operands of a call.
 
-use crate::{DType, Result, Scalar, bail, default_complex_dtype, default_dtype};
+use crate::{DType, Error, Result, Scalar, bail, default_complex_dtype, default_dtype, err};
 
 /// The smallest dtype to which both convert, by the table of PyTorch.
 pub fn promote_types(a: DType, b: DType) -> Result<DType> {
@@ -10,6 +10,9 @@ pub fn promote_types(a: DType, b: DType) -> Result<DType> {
     }
     if a == Undefined || b == Undefined {
         return Ok(Undefined);
+    }
+    if !(a.is_numeric() && b.is_numeric()) {
+        return Err(not_promoted(a, b));
     }
     if a.is_float8() || b.is_float8() {
         bail!(
@@ -37,6 +40,22 @@ pub fn promote_types(a: DType, b: DType) -> Result<DType> {
         (false, true) => b,
         (false, false) => promote_integers(a, b),
     })
+}
+
+/// Dtypes that are no numbers go with themselves alone.
+#[cold]
+fn not_promoted(a: DType, b: DType) -> Error {
+    if a.is_quantized() || b.is_quantized() {
+        return err!(
+            Runtime,
+            "promoteTypes with quantized numbers is not handled yet; figure out what the correct rules \
+             should be, offending types: {a} {b}"
+        );
+    }
+    if a.is_bits() || b.is_bits() {
+        return err!(Runtime, "Promotion from {a} and {b} is unsupported.");
+    }
+    err!(Runtime, "Promotion is not supported for dtypes that are stored only, attempted to promote {a} and {b}")
 }
 
 fn promote_floats(a: DType, b: DType) -> DType {
@@ -70,6 +89,11 @@ fn promote_complex(a: DType, b: DType) -> DType {
 
 /// Whether values of `from` may be written into a tensor of `to` without an explicit conversion.
 pub fn can_cast(from: DType, to: DType) -> bool {
+    (from == to || from.is_numeric() && to.is_numeric()) && casts_by_category(from, to)
+}
+
+/// [`can_cast`] by categories alone, as PyTorch's `can_cast` answers for dtypes that are no numbers, too.
+pub fn casts_by_category(from: DType, to: DType) -> bool {
     let loses_imaginary = from.is_complex() && !to.is_complex();
     let loses_fraction = from.is_floating_point() && to.is_integral(false);
     let loses_integer = from != DType::Bool && to == DType::Bool;

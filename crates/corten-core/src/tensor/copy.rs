@@ -130,6 +130,9 @@ impl TensorBase {
     }
 
     fn copy_extra_meta_from(&self, source: &Self) {
+        if source.quantizer().is_none() && self.extra_parts().is_some_and(|e| e.quantizer.is_some()) {
+            self.update_extra_meta(|parts| parts.quantizer = None);
+        }
         if let Some(extra) = source.extra_meta() {
             let is_sparse = extra.sparse.is_some();
             self.update_extra_meta(|parts| *parts = extra.for_copy());
@@ -176,6 +179,9 @@ impl TensorBase {
         );
         let numel = checked_numel(sizes)?;
         let itemsize = self.itemsize();
+        if self.is_quantized() && self.dtype().elements_per_byte() > 1 {
+            return self.set_packed_storage(storage, storage_offset, (sizes, strides, numel));
+        }
         let needed = storage_bytes_needed(sizes, strides, itemsize, storage_offset)?;
         if storage_offset >= 0 && needed > storage.nbytes() {
             storage.resize(needed)?;

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::TensorBase;
-use super::accessors::NOT_STRIDED;
+use super::accessors::NOT_DENSE;
 use super::base::{Info, TensorImpl, Words};
 use super::shape::SizesAndStrides;
 use super::version::VersionSlot;
@@ -22,7 +22,7 @@ impl TensorImpl {
     /// switched off: the answer may only choose between a fast path and the general one.
     #[inline]
     pub fn is_dense_cpu(&self) -> bool {
-        fast_paths() && self.info().is_dense_cpu() && !self.key_set().has_any(NOT_STRIDED)
+        fast_paths() && self.info().is_dense_cpu() && !self.key_set().has_any(NOT_DENSE)
     }
 
     /// Whether this is a plain tensor of the dtype and the sizes of another one.

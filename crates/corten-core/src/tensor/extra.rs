@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{DimName, SparseParts};
-use crate::{Device, Dims, Layout};
+use crate::{Device, Dims, Layout, Quantizer};
 
 /// Metadata of a backend, carried along by shallow copies.
 ///
@@ -114,6 +114,8 @@ pub struct ExtraMeta {
     pub data_ptr_error: Option<String>,
     /// What `storage` says instead of returning the storage.
     pub storage_error: Option<String>,
+    /// What the integers of a quantised tensor stand for; see Note [Quantised tensors].
+    pub(super) quantizer: Option<Arc<Quantizer>>,
     /// The entries of a sparse tensor; see Note [Sparse tensors].
     pub(super) sparse: Option<Arc<SparseParts>>,
     /// Who answers for sizes, strides, device and layout. Not copied by shallow copies.
@@ -137,6 +139,7 @@ impl fmt::Debug for ExtraMeta {
             .field("symbolic_shape", &self.symbolic_shape)
             .field("names", &self.names)
             .field("backend", &self.backend.is_some())
+            .field("quantizer", &self.quantizer)
             .field("sparse", &self.sparse.is_some())
             .field("data_ptr_error", &self.data_ptr_error)
             .field("storage_error", &self.storage_error)

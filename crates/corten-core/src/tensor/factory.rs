@@ -91,7 +91,7 @@ impl TensorBase {
         device: Device,
         contiguous: bool,
     ) -> Self {
-        let keys = match device.is_cpu() {
+        let keys = match Info::is_fresh_dense(dtype, device) {
             true => fresh_host_keys(),
             false => extend_keys(KeySet::for_tensor(device.device_type, Layout::Strided, dtype)),
         };

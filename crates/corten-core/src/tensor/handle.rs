@@ -145,6 +145,10 @@ impl TensorBase {
         storage_offset: i64,
     ) -> Result<Self> {
         check_ranks(sizes, strides)?;
+        if self.is_quantized() && dtype == self.dtype() {
+            self.check_geometry_for_quantizer(sizes, strides, storage_offset)?;
+            return self.view_with_quantizer(sizes, strides, storage_offset, self.quantizer());
+        }
         let parts = Parts {
             storage: Some(self.storage()?),
             dtype,
@@ -263,6 +267,7 @@ impl TensorBase {
         check_ranks(sizes, strides)?;
         let numel = checked_numel(sizes)?;
         let storage_offset = storage_offset.into().unwrap_or_else(|| self.storage_offset());
+        self.check_geometry_for_quantizer(sizes, strides, storage_offset)?;
         self.store_geometry(sizes, strides, storage_offset, numel);
         Ok(())
     }

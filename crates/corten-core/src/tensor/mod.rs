@@ -11,6 +11,7 @@ mod factory;
 mod handle;
 mod lazy;
 mod names;
+mod quantized;
 mod resize;
 mod shape;
 mod sparse;

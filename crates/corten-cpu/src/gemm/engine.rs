@@ -108,7 +108,7 @@ fn made<'a, T: MatElement>(
 }
 
 /// The instructions of the level in use.
-pub(super) fn instructions() -> Isa {
+pub(crate) fn instructions() -> Isa {
     match level() {
         Level::Baseline => Isa::Portable,
         Level::Avx2 => Isa::Avx2,

@@ -11,7 +11,7 @@ mod matrix;
 mod packed;
 
 pub(crate) use corten_gemm::{L1_ALIAS_STRIDE, Plan};
-pub(crate) use engine::{MatElement, instructions_in_use};
+pub(crate) use engine::{MatElement, instructions, instructions_in_use};
 use matrix::MatricesMut;
 pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, Pieces, SideBySide};
 pub(crate) use packed::{Packable, PackedWeight};

@@ -3,7 +3,7 @@
 use super::support::{contiguous, empty};
 use crate::parallel::chunks::for_each_chunk;
 use corten_blocks::Activations;
-use corten_core::{Access, AccessSet, DType, Result, ensure, err, try_vec};
+use corten_core::{Access, AccessSet, DType, Result, Scalar, ensure, err, try_vec};
 use corten_ops::blocks::{self, BlockRows};
 use corten_ops::{Tensor, op, opaque};
 
@@ -92,6 +92,48 @@ fn in_chunks(
     let (chunks, rest) = out.split_at_mut(whole * len);
     for_each_chunk(chunks, len, grain, &body)?;
     if rest.is_empty() { Ok(()) } else { body(whole, rest) }
+}
+
+/// A product of matrices: with the transpose of a block-quantised one it is a linear map.
+///
+/// # Errors
+/// Those of `mm`.
+pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    let left = opaque::value(self_)?.unwrap_or_else(|| self_.clone());
+    if let Some(rows) = blocks::of_transpose(mat2).filter(|_| left.dim() == 2) {
+        return linear(&left, &op::t(mat2)?, &rows);
+    }
+    let right = opaque::value(mat2)?.unwrap_or_else(|| mat2.clone());
+    in_layout(self_, op::mm(&left, &right)?)
+}
+
+/// `beta * self + alpha * mat1 @ mat2`, the product as by [`mm`].
+///
+/// # Errors
+/// Those of `addmm`.
+pub fn addmm(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let base = opaque::value(self_)?.unwrap_or_else(|| self_.clone());
+    let left = opaque::value(mat1)?.unwrap_or_else(|| mat1.clone());
+    if blocks::of_transpose(mat2).is_none() || left.dim() != 2 {
+        let right = opaque::value(mat2)?.unwrap_or_else(|| mat2.clone());
+        return in_layout(self_, op::addmm(&base, &left, &right, beta, alpha)?);
+    }
+    let mut product = mm(&left, mat2)?;
+    if alpha.to_f64() != 1.0 {
+        product = op::mul_scalar(&product, alpha)?;
+    }
+    if beta.to_f64() == 0.0 { Ok(product) } else { op::add_tensor(&product, &base, beta) }
+}
+
+/// A result in the layout of the first argument.
+fn in_layout(first: &Tensor, result: Tensor) -> Result<Tensor> {
+    if opaque::stays_opaque(first) { opaque::wrap(result) } else { Ok(result) }
 }
 
 /// The rows of an opaque table that `indices` name.

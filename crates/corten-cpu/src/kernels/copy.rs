@@ -4,7 +4,7 @@ use crate::copy::strided::{Rows, gather, scatter};
 use crate::copy::transpose::copy_block;
 use crate::vec::convert::Conversion;
 use crate::vec::stream::{CacheAligned, SHORTEST_RUN, Stream, streams};
-use corten_core::{Result, Scalar};
+use corten_core::{Result, Scalar, not_implemented_for};
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::GRAIN;
 
@@ -35,6 +35,9 @@ pub fn copy(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
             },
             GRAIN,
         );
+    }
+    if let Some(stored_only) = [to, from].into_iter().find(|dtype| !dtype.is_numeric()) {
+        return Err(not_implemented_for("copy_", stored_only));
     }
     let conversion =
         Converted { size, to_size: to.itemsize(), conversion: Conversion::new(from, to) };

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 fn pairs() -> impl Iterator<Item = (DType, DType)> {
-    DType::ALL.iter().flat_map(|&a| DType::ALL.iter().map(move |&b| (a, b)))
+    DType::NUMERIC.iter().flat_map(|&a| DType::NUMERIC.iter().map(move |&b| (a, b)))
 }
 
 /// The common dtype, or none.
@@ -40,7 +40,7 @@ fn promotion_is_idempotent_and_commutative() {
 /// In whatever order three dtypes are promoted, wherever both orders are defined.
 #[test]
 fn promotion_is_associative() {
-    for ((a, b), &c) in pairs().flat_map(|pair| DType::ALL.iter().map(move |c| (pair, c))) {
+    for ((a, b), &c) in pairs().flat_map(|pair| DType::NUMERIC.iter().map(move |c| (pair, c))) {
         let left = join(a, b).and_then(|ab| join(ab, c));
         let right = join(b, c).and_then(|bc| join(a, bc));
         assert!(left.is_none() || right.is_none() || left == right, "{a} {b} {c}");

@@ -15,6 +15,8 @@ pub(crate) mod plan;
 pub(crate) mod prepacked;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod prepacked_bf16;
+pub(crate) mod prepacked_int8;
+pub(crate) mod requantize;
 pub(crate) mod skinny;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod skinny_vnni;

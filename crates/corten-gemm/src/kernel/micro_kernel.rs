@@ -266,6 +266,7 @@ compiled! { on_any; }
 #[cfg(target_arch = "x86_64")]
 compiled! {
     on_avx2 with "avx2,fma";
+    on_avx_vnni with "avxvnni,avx2,fma";
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
     on_avx512_vnni with "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
     on_avx512_bf16 with "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";

@@ -17,8 +17,8 @@ use crate::simd::portable::Portable;
 use crate::simd::vector::Vector;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86::{
-    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Vnni2,
-    Avx512Vnni4Signed, Avx512Vnni4Unsigned,
+    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx2Vnni4Unsigned, Avx512F32, Avx512F64, Avx512I32,
+    Avx512I64, Avx512Vnni2, Avx512Vnni4Signed, Avx512Vnni4Unsigned, AvxVnni4Unsigned,
 };
 use crate::types::element::Scalar;
 use crate::types::isa::Isa;
@@ -104,6 +104,21 @@ pub(crate) fn vnni4_kernels(rows_have_signs: bool) -> &'static MicroKernels<Vnni
     }
     micro_kernels!(Avx512Vnni, on_avx512_vnni, Avx512Vnni4Unsigned, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
         on_avx512_vnni: Avx512Vnni4Unsigned)
+}
+
+/// The micro-kernels of VNNI4 for unsigned rows and signed columns, where the instruction set has vectors
+/// of integers.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+pub(crate) fn unsigned_vnni4_kernels(isa: Isa) -> Option<&'static MicroKernels<Vnni4>> {
+    match isa {
+        Isa::Portable => None,
+        _ if isa >= Isa::Avx512Vnni => Some(vnni4_kernels(false)),
+        _ if is_x86_feature_detected!("avxvnni") => Some(micro_kernels!(Avx2, on_avx_vnni,
+            AvxVnni4Unsigned, [1, 2], 2, [1, 2, 3, 4, 5, 6], on_avx_vnni: AvxVnni4Unsigned)),
+        _ => Some(micro_kernels!(Avx2, on_avx2, Avx2Vnni4Unsigned, [1, 2], 2,
+            [1, 2, 3, 4, 5, 6], on_avx2: Avx2Vnni4Unsigned)),
+    }
 }
 
 macro_rules! number {

@@ -26,6 +26,36 @@ pub(crate) fn dpbusd_swapped(signed: __m512, unsigned: __m512, sum: __m512) -> _
     dpbusd(unsigned, signed, sum)
 }
 
+/// Broadcasts an operand to eight lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(crate) fn splat_avx2(value: Vnni4) -> __m256 {
+    _mm256_castsi256_ps(_mm256_set1_epi32(i32::from_ne_bytes(value.0)))
+}
+
+/// [`dpbusd`] of AVX-VNNI.
+#[inline]
+#[target_feature(enable = "avx2,avxvnni")]
+pub(crate) fn dpbusd_avx(unsigned: __m256, signed: __m256, sum: __m256) -> __m256 {
+    let [unsigned, signed] = [_mm256_castps_si256(unsigned), _mm256_castps_si256(signed)];
+    _mm256_castsi256_ps(_mm256_dpbusd_avx_epi32(_mm256_castps_si256(sum), unsigned, signed))
+}
+
+/// [`dpbusd`] of AVX2. `vpmaddubsw` would saturate sums of two products, so that even and odd bytes are
+/// widened and multiplied by `vpmaddwd`, which does not.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(crate) fn dpbusd_avx2(unsigned: __m256, signed: __m256, sum: __m256) -> __m256 {
+    let [unsigned, signed] = [_mm256_castps_si256(unsigned), _mm256_castps_si256(signed)];
+    let even = [
+        _mm256_and_si256(unsigned, _mm256_set1_epi16(0xff)),
+        _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(signed)),
+    ];
+    let odd = [_mm256_srli_epi16::<8>(unsigned), _mm256_srai_epi16::<8>(signed)];
+    let sum = _mm256_add_epi32(_mm256_castps_si256(sum), _mm256_madd_epi16(even[0], even[1]));
+    _mm256_castsi256_ps(_mm256_add_epi32(sum, _mm256_madd_epi16(odd[0], odd[1])))
+}
+
 /// Flips the sign bit of every byte, which adds or subtracts 128.
 #[inline]
 #[target_feature(enable = "avx512f")]

@@ -374,6 +374,19 @@ register! {
     transpose by transpose_avx512_f32
 }
 
+register! {
+    AvxVnni4Unsigned(__m256): [Vnni4; 8];
+    vnni4::splat_avx2, _mm256_loadu_ps, _mm256_storeu_ps, mul_i32_avx2, add_i32_avx2, vnni4::dpbusd_avx;
+    some |n| MASK32[8 - n.min(8)..].as_ptr(), avx2_load_f32, avx2_store_f32;
+    transpose by transpose_avx2_f32
+}
+register! {
+    Avx2Vnni4Unsigned(__m256): [Vnni4; 8];
+    vnni4::splat_avx2, _mm256_loadu_ps, _mm256_storeu_ps, mul_i32_avx2, add_i32_avx2, vnni4::dpbusd_avx2;
+    some |n| MASK32[8 - n.min(8)..].as_ptr(), avx2_load_f32, avx2_store_f32;
+    transpose by transpose_avx2_f32
+}
+
 impl From<__m512> for Avx512Vnni4Unsigned {
     #[inline(always)]
     fn from(bits: __m512) -> Self {

@@ -17,6 +17,7 @@
 
 mod archive;
 mod load;
+mod quantized;
 mod rebuild;
 mod save;
 mod stream;
@@ -50,11 +51,16 @@ impl InFiles for DType {
     fn number_in_files(self) -> bool {
         use DType::{
             BFloat16, Bool, Complex64, Complex128, Float16, Float32, Float64, Int8, Int16, Int32,
-            Int64, UInt8,
+            Int64, QInt8, QInt32, QUInt2x4, QUInt4x2, QUInt8, UInt8,
         };
         matches!(
             self,
             UInt8
+                | QInt8
+                | QInt32
+                | QUInt2x4
+                | QUInt4x2
+                | QUInt8
                 | Int8
                 | Int16
                 | Int32

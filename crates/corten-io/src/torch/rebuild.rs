@@ -5,9 +5,10 @@ use super::storage_dtype;
 use crate::bytes::{only_truths, swap};
 use crate::pickle::{Arena, Host, Node, NodeId};
 use crate::value::Value;
+use corten_blocks::Format;
 use corten_core::{DType, Device, DeviceType, Layout, Result, Storage, bail, ensure, err};
 use corten_ops::sparse::{Compressed, Coo};
-use corten_ops::{Tensor, op};
+use corten_ops::{Tensor, blocks, op};
 use std::collections::HashMap;
 
 /// Reads the data of a storage by key and number of bytes.
@@ -39,6 +40,12 @@ impl<'r> Storages<'r> {
     /// The storages that were asked for.
     pub(super) fn found(&self) -> &[Found] {
         &self.found
+    }
+
+    /// A storage with the dtype of its class.
+    pub(super) fn of(&self, number: usize) -> (Storage, DType) {
+        let Found { storage, dtype, .. } = &self.found[number];
+        (storage.clone(), *dtype)
     }
 
     fn find(&mut self, key: &str, dtype: DType, device: Device, count: usize) -> Result<usize> {
@@ -104,6 +111,7 @@ const CALLED: &[&str] = &[
     "torch._utils._rebuild_device_tensor_from_cpu_tensor",
     "torch._utils._rebuild_sparse_tensor",
     "torch._utils._rebuild_qtensor",
+    "torch._utils._rebuild_block_tensor",
     "torch._tensor._rebuild_from_type_v2",
     "torch.serialization._get_layout",
     "torch.Size",
@@ -129,7 +137,8 @@ fn today(module: &str) -> &str {
 impl Host for TensorHost<'_> {
     fn global(&mut self, module: &str, name: &str) -> Result<Node> {
         let full = format!("{}.{name}", today(module));
-        if CALLED.contains(&full.as_str()) || storage_of(&full).is_some() {
+        let is_known = CALLED.contains(&full.as_str()) || storage_of(&full).is_some();
+        if is_known || super::quantized::scheme_of(&full).is_some() {
             return Ok(Node::Global(full));
         }
         if let Some(dtype) = full.strip_prefix("torch.").and_then(DType::from_name) {
@@ -189,10 +198,8 @@ impl Host for TensorHost<'_> {
                 return Ok(Node::Object(function.to_owned(), arguments.to_vec()));
             }
             "_rebuild_sparse_tensor" => self.sparse_tensor(&given)?,
-            "_rebuild_qtensor" => bail!(
-                NotImplemented,
-                "the file holds a quantized tensor; quantized dtypes are not supported: save tensor.dequantize(), or its int_repr() with the scale and the zero point"
-            ),
+            "_rebuild_block_tensor" => block_tensor(&given)?,
+            "_rebuild_qtensor" => self.quantized_tensor(&given)?,
             _ => bail!(Runtime, "Trying to call reduce for unrecognized function {function:.200}"),
         };
         Ok(Node::Value(Value::Tensor(tensor)))
@@ -220,6 +227,17 @@ impl Host for TensorHost<'_> {
         let device = self.device(&location)?;
         Ok(Node::Storage(self.storages.find(&key, dtype, device, count)?))
     }
+}
+
+/// A block-quantised tensor: of the name of its format, bytes, shape, and whether it is transposed.
+fn block_tensor(given: &Arguments<'_>) -> Result<Tensor> {
+    let name = given.text(0)?;
+    let Some(format) = Format::of_name(&name) else {
+        bail!(Runtime, "the file holds a tensor of the unknown block format {name:.200}")
+    };
+    let made = blocks::from_bytes(format, &given.tensor(1)?, &given.dims(2)?)?;
+    let is_transposed = matches!(given.node(3)?, Node::Value(Value::Bool(true)));
+    if is_transposed { op::t(&made) } else { Ok(made) }
 }
 
 /// The dtype of a class of storages by its whole name.
@@ -440,13 +458,13 @@ fn marked(tensor: Tensor, given: &Arguments<'_>, at: usize) -> Result<Tensor> {
 }
 
 /// The arguments of a call.
-struct Arguments<'a> {
-    arena: &'a Arena,
-    ids: &'a [NodeId],
+pub(super) struct Arguments<'a> {
+    pub(super) arena: &'a Arena,
+    pub(super) ids: &'a [NodeId],
 }
 
 impl<'a> Arguments<'a> {
-    fn node(&self, at: usize) -> Result<&'a Node> {
+    pub(super) fn node(&self, at: usize) -> Result<&'a Node> {
         let id = self.ids.get(at).ok_or_else(|| err!(Runtime, "a call has too few arguments"))?;
         Ok(self.arena.get(*id))
     }
@@ -458,14 +476,14 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    fn int(&self, at: usize) -> Result<i64> {
+    pub(super) fn int(&self, at: usize) -> Result<i64> {
         match self.node(at)? {
             Node::Value(Value::Int(value)) => Ok(*value),
             _ => bail!(Runtime, "a whole number is expected"),
         }
     }
 
-    fn float(&self, at: usize) -> Result<f64> {
+    pub(super) fn float(&self, at: usize) -> Result<f64> {
         match self.node(at)? {
             Node::Value(value) => {
                 value.number().ok_or_else(|| err!(Runtime, "a number is expected"))
@@ -481,14 +499,14 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    fn tensor(&self, at: usize) -> Result<Tensor> {
+    pub(super) fn tensor(&self, at: usize) -> Result<Tensor> {
         match self.node(at)? {
             Node::Value(Value::Tensor(tensor)) => Ok(tensor.clone()),
             _ => bail!(Runtime, "a tensor is expected"),
         }
     }
 
-    fn items(&self, at: usize) -> Result<Vec<NodeId>> {
+    pub(super) fn items(&self, at: usize) -> Result<Vec<NodeId>> {
         match self.node(at)? {
             Node::Tuple(items) | Node::List(items) | Node::Set(items) => Ok(items.clone()),
             _ => bail!(Runtime, "a list is expected"),
@@ -507,7 +525,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Sizes or strides.
-    fn dims(&self, at: usize) -> Result<Vec<i64>> {
+    pub(super) fn dims(&self, at: usize) -> Result<Vec<i64>> {
         let dims = self.ints(at)?;
         ensure!(dims.len() <= MOST_DIMENSIONS, Runtime, "a tensor of {} dimensions", dims.len());
         Ok(dims)

@@ -5,9 +5,10 @@ use super::stream::{MAGIC, PROTOCOL};
 use crate::atomic;
 use crate::pickle::Writer;
 use crate::value::Value;
+use corten_blocks::Format;
 use corten_core::{DType, Error, ErrorKind, Layout, MemoryFormat, Result, Storage, bail};
 use corten_ops::sparse::{Compressed, Coo};
-use corten_ops::{Tensor, op};
+use corten_ops::{Tensor, blocks, op};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{Seek, Write};
@@ -114,20 +115,23 @@ fn pickled(value: &Value, is_stream: bool) -> Result<(Vec<u8>, Storages)> {
 
 /// The storages of tensors that were written.
 #[derive(Default)]
-struct Saved {
+pub(super) struct Saved {
     found: Storages,
     keys: HashMap<usize, usize>,
     is_stream: bool,
 }
 
 impl Saved {
-    fn write(&mut self, writer: &mut Writer<'_>, tensor: &Tensor) -> Result<()> {
+    pub(super) fn write(&mut self, writer: &mut Writer<'_>, tensor: &Tensor) -> Result<()> {
         let tensor = op::resolve_neg(&op::resolve_conj(&op::detach(tensor)?)?)?;
         if let Some(parts) = Compressed::of(&tensor) {
             return self.write_compressed(writer, &parts, &tensor.sizes());
         }
         if let Some(parts) = Coo::of(&tensor) {
             return self.write_coordinates(writer, &parts, &tensor.sizes());
+        }
+        if let Some(format) = blocks::format_of(&tensor) {
+            return self.write_blocks(writer, &tensor, format);
         }
         if tensor.storage().is_err() {
             bail!(
@@ -154,7 +158,7 @@ impl Saved {
                 "Cannot save multiple tensors or storages that view the same data as different types"
             );
         }
-        write_tensor(writer, &tensor, &storage, key, self.is_stream)
+        write_tensor(writer, &tensor, &storage, key, self)
     }
 
     /// A tensor in coordinate format, as its parts.
@@ -173,6 +177,25 @@ impl Saved {
         writer.value(&Value::Size(sizes.to_vec()))?;
         writer.value(&Value::Bool(parts.coalesced))?;
         writer.raw(b"ttR");
+        Ok(())
+    }
+
+    /// A block-quantised tensor, as the name of its format, its bytes, its shape, and whether it is a transpose.
+    fn write_blocks(
+        &mut self,
+        writer: &mut Writer<'_>,
+        tensor: &Tensor,
+        format: Format,
+    ) -> Result<()> {
+        let Some((rows, is_transposed)) = blocks::stored(tensor) else { return Ok(()) };
+        writer.global("torch._utils", "_rebuild_block_tensor");
+        writer.raw(b"(");
+        writer.value(&Value::Text(format.name().to_owned()))?;
+        self.write(writer, rows.bytes())?;
+        writer.value(&Value::Size(rows.sizes().to_vec()))?;
+        writer.value(&Value::Bool(is_transposed))?;
+        writer.value(&Value::Bool(false))?;
+        writer.raw(b"tR");
         Ok(())
     }
 
@@ -201,12 +224,19 @@ fn write_tensor(
     tensor: &Tensor,
     storage: &Storage,
     key: usize,
-    is_stream: bool,
+    saved: &mut Saved,
 ) -> Result<()> {
     let dtype = tensor.dtype();
     let class = storage_class(dtype);
     let is_typed = class.is_some();
-    let function = if is_typed { "_rebuild_tensor_v2" } else { "_rebuild_tensor_v3" };
+    let quantizer = tensor.is_quantized().then(|| tensor.known_quantizer()).transpose()?;
+    let function = if quantizer.is_some() {
+        "_rebuild_qtensor"
+    } else if is_typed { 
+        "_rebuild_tensor_v2"
+    } else {
+        "_rebuild_tensor_v3"
+    };
     writer.global("torch._utils", function);
     writer.raw(b"(");
     // The reference to the storage.
@@ -220,7 +250,7 @@ fn write_tensor(
     writer.value(&Value::Text(tensor.device().to_string()))?;
     let count = storage.nbytes() / if is_typed { dtype.itemsize() } else { 1 };
     writer.value(&Value::Int(count as i64))?;
-    if is_stream {
+    if saved.is_stream {
         writer.value(&Value::None)?;
     }
     writer.raw(b"tQ");
@@ -228,6 +258,9 @@ fn write_tensor(
     writer.value(&Value::Int(tensor.storage_offset()))?;
     writer.tuple(&ints(&tensor.sizes()))?;
     writer.tuple(&ints(&tensor.strides()))?;
+    if let Some(quantizer) = quantizer {
+        saved.write_quantizer(writer, &quantizer)?;
+    }
     writer.value(&Value::Bool(false))?;
     writer.call("collections", "OrderedDict", &[])?;
     if !is_typed {

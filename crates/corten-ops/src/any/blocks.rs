@@ -1,16 +1,53 @@
-//! Views of the rows of block-quantised tensors.
+//! Copies of block-quantised tensors and views of their rows.
 
 use super::view::{clamped_range, selected};
-use crate::opaque::{self, Prepared};
+use crate::opaque;
 use crate::{Tensor, blocks, op};
-use corten_core::{Result, geometry};
+use corten_core::{MemoryFormat, Result, geometry};
 
 /// The weights of a block-quantised tensor; other opaque tensors have no views.
 fn weights_of(tensor: &Tensor, operator: &str) -> Result<Tensor> {
-    match blocks::of(tensor) {
-        Some(rows) => rows.to_dense(),
-        None => Err(opaque::no_views(operator)),
+    match opaque::value(tensor)? {
+        Some(weights) if !opaque::stays_opaque(tensor) => Ok(weights),
+        _ => Err(opaque::no_views(operator)),
     }
+}
+
+/// A copy of the blocks; of other opaque tensors, an opaque copy.
+///
+/// # Errors
+/// Those of copying.
+pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
+    if let Some(copy) = blocks::cloned(self_)? {
+        return Ok(copy);
+    }
+    let value = opaque::value(self_)?;
+    let copy = op::clone(value.as_ref().unwrap_or(self_), memory_format)?;
+    if value.is_some() { opaque::wrap(copy) } else { Ok(copy) }
+}
+
+/// Writes to an opaque tensor; what is written to a block-quantised one is quantised.
+///
+/// # Errors
+/// Those of `copy_`.
+pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
+    if !blocks::write(self_, src)? {
+        opaque::copy_(self_, src, non_blocking)?;
+    }
+    Ok(self_.clone())
+}
+
+/// The transpose of a block-quantised matrix over the same blocks; of other orders of dimensions a dense copy.
+///
+/// # Errors
+/// Those of `permute`.
+pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    if matches!(dims, [1 | -1, 0 | -2])
+        && let Some(transposed) = blocks::transposed(self_)?
+    {
+        return Ok(transposed);
+    }
+    op::permute(&weights_of(self_, "aten::permute")?, dims)
 }
 
 /// A row, or a slice of a dimension before the last, over the same blocks.

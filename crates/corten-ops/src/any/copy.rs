@@ -254,8 +254,7 @@ pub fn set_source_storage_offset_(
     };
     // Nothing may fail once the storage has grown.
     geometry::checked_numel(size)?;
-    let itemsize = self_.itemsize();
-    let needed = geometry::storage_bytes_needed(size, &strides, itemsize, storage_offset)?;
+    let needed = self_.bytes_needed(size, &strides, storage_offset)?;
     if needed > source.nbytes() {
         source.resize(needed)?;
     }

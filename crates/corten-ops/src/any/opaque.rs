@@ -1,8 +1,8 @@
 //! Operators of opaque tensors.
 
-use crate::opaque::{MOST_DIMS, holds, holds_dtype, value, wrap};
-use crate::{Tensor, op};
-use corten_core::{DType, Layout, MemoryFormat, Result, ensure};
+use crate::opaque::{MOST_DIMS, holds, holds_dtype, stays_opaque, value, wrap};
+use crate::{Tensor, blocks, op};
+use corten_core::{DType, Layout, MemoryFormat, Result, ensure, geometry};
 
 /// An opaque tensor of the same elements.
 ///
@@ -60,6 +60,11 @@ pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
 /// # Errors
 /// `Index` when a dimension is out of range.
 pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    let rank = self_.dim();
+    let exchanges = geometry::wrap_dim(dim0, rank)? != geometry::wrap_dim(dim1, rank)?;
+    if exchanges && let Some(transposed) = blocks::transposed(self_)? {
+        return Ok(transposed);
+    }
     of_its_own(self_, |value| op::transpose_int(value, dim0, dim1))
 }
 
@@ -68,6 +73,9 @@ pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
 /// # Errors
 /// `Runtime` for more than two dimensions.
 pub fn t(self_: &Tensor) -> Result<Tensor> {
+    if let Some(transposed) = blocks::transposed(self_)? {
+        return Ok(transposed);
+    }
     of_its_own(self_, op::t)
 }
 
@@ -75,7 +83,7 @@ pub fn t(self_: &Tensor) -> Result<Tensor> {
 fn of_its_own(self_: &Tensor, view: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
     let value = value(self_)?;
     let copy = op::clone(&view(value.as_ref().unwrap_or(self_))?, Some(MemoryFormat::Contiguous))?;
-    if value.is_none() || !holds(copy.dtype(), copy.dim()) {
+    if !stays_opaque(self_) || !holds(copy.dtype(), copy.dim()) {
         return Ok(copy);
     }
     wrap(copy)

@@ -87,7 +87,7 @@ fn folds(self_: &Tensor, other: &Tensor) -> bool {
         return false;
     }
     let (large, small) = if left >= right { (self_, other) } else { (other, self_) };
-    if requires_grad(small) {
+    if requires_grad(small) || opaque::is_opaque(small) {
         return true;
     }
     if left == 2 {

@@ -134,6 +134,11 @@ pub fn isclose(
     equal_nan: bool,
 ) -> Result<Tensor> {
     ensure!(
+        !self_.is_quantized() && !other.is_quantized(),
+        Runtime,
+        "isclose is not supported for quantized inputs."
+    );
+    ensure!(
         self_.dtype() == other.dtype(),
         Runtime,
         "{} did not match {}",

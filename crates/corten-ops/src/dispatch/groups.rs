@@ -14,6 +14,11 @@ pub(super) fn is_sparse(key: DispatchKey) -> bool {
     matches!(key.functionality(), DispatchKey::Sparse | DispatchKey::SparseCsr)
 }
 
+/// Whether tensors of this key hold integers that stand for other numbers.
+pub(super) fn is_quantized(key: DispatchKey) -> bool {
+    key.functionality() == DispatchKey::Quantized
+}
+
 /// Whether this key records gradients.
 pub(super) fn is_autograd(key: DispatchKey) -> bool {
     use DispatchKey::{AutogradFunctionality, AutogradNestedTensor, AutogradOther};

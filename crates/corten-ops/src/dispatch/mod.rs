@@ -11,6 +11,7 @@ mod keys;
 mod negative_strides;
 mod registration;
 mod table;
+mod widened;
 
 pub(crate) use fallback::restore;
 pub use fallback::{

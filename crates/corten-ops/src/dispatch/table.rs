@@ -1,7 +1,8 @@
 //! The kernel table of one operator.
 
 use super::groups::{
-    backend_of_autograd, is_autograd, is_backend, is_sparse, passes_views, without_highest,
+    backend_of_autograd, is_autograd, is_backend, is_quantized, is_sparse, passes_views,
+    without_highest,
 };
 use super::registration::Registration;
 use super::{Target, fallback};
@@ -429,7 +430,9 @@ impl OpTable {
             && fallback::of(key, self.def).is_some();
         // No loop over memory serves a tensor without a storage.
         let over_memory = is_sparse(key) && (self.stub.is_some() || shows_memory(self.def));
-        if backend && explicit.is_some() && !refuses && !over_memory {
+        // What reads integers as numbers is wrong about those that stand for others.
+        let over_integers = is_quantized(key) && !rearranges(self.def);
+        if backend && explicit.is_some() && !refuses && !over_memory && !over_integers {
             return explicit;
         }
         if let Some(entry) = last(Target::CompositeImplicitAutograd) {
@@ -484,6 +487,11 @@ impl OpTable {
 /// Whether the results of an operator are views of memory. Aliases of the whole are not.
 fn shows_memory(def: &OpDef) -> bool {
     def.kind == OpKind::View && !matches!(def.name, "alias" | "detach")
+}
+
+/// Whether an operator changes how elements are reached and leaves them as they are.
+fn rearranges(def: &OpDef) -> bool {
+    def.kind == OpKind::View || def.is_view_inplace
 }
 
 /// See docs/SELECTIVE.md: silence would run it without its gradient.
@@ -541,7 +549,11 @@ impl AnyOp for OpTable {
             value.for_each_tensor(&mut |tensor| keys |= tensor.key_set());
         }
         let keys = self.def.factory_keys(self.schema(), keys, stack);
-        self.call_boxed_at(tls::effective(keys), stack)
+        match self.call_boxed_at(tls::effective(keys), stack) {
+            // See Note [Widened dtypes].
+            Err(error) => super::widened::retry(self, stack, error),
+            done => done,
+        }
     }
 
     fn call_boxed_at(&'static self, keys: KeySet, stack: &mut Stack) -> Result<()> {

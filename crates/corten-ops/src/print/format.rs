@@ -91,3 +91,18 @@ fn scientific(value: f64, precision: usize) -> String {
         None => text,
     }
 }
+
+/// A number as Python writes it: as many digits as tell it from others.
+pub(super) fn python_float(value: f64) -> String {
+    let text = format!("{value:?}");
+    match text.split_once('e') {
+        Some((digits, power)) => {
+            let (sign, power) = match power.strip_prefix('-') {
+                Some(power) => ('-', power),
+                None => ('+', power),
+            };
+            format!("{digits}e{sign}{power:0>2}")
+        }
+        None => text.replace("NaN", "nan"),
+    }
+}

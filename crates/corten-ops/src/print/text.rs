@@ -32,6 +32,9 @@ pub fn repr_with_prefix(tensor: &Tensor, prefix: &str) -> Result<String> {
     if tensor.sparse_parts().is_some() {
         return sparse::repr(tensor, prefix, indent, &options);
     }
+    if tensor.is_quantized() && tensor.device() != Device::META {
+        return repr_quantized(tensor, prefix, &options);
+    }
     let mut suffixes = Vec::new();
     if tensor.device().device_type != DeviceType::Cpu {
         suffixes.push(format!("device='{}'", tensor.device()));
@@ -39,6 +42,9 @@ pub fn repr_with_prefix(tensor: &Tensor, prefix: &str) -> Result<String> {
     let elements = without_names(|| elements(tensor, indent, &options, &mut suffixes))?;
     if tensor.layout() != Layout::Strided {
         suffixes.push(format!("layout=torch.{}", tensor.layout().name()));
+    }
+    if let Some(format) = crate::blocks::format_of(tensor) {
+        suffixes.push(format!("block_format='{}'", format.name()));
     }
     suffixes.extend(gradient_suffix(tensor));
     if tensor.has_names() {
@@ -77,6 +83,32 @@ fn elements(
     }
     let body = Body::read(tensor, options)?;
     Ok(body.text(0, &mut 0, indent))
+}
+
+/// A quantised tensor: what its integers stand for, then its quantizer.
+fn repr_quantized(tensor: &Tensor, prefix: &str, options: &Options) -> Result<String> {
+    let indent = prefix.chars().count();
+    let quantizer = tensor.known_quantizer()?;
+    let mut suffixes = vec![
+        size_suffix(tensor),
+        format!("dtype=torch.{}", tensor.dtype().name()),
+        format!("quantization_scheme=torch.{}", quantizer.scheme().name()),
+    ];
+    if let Some((scale, zero_point)) = quantizer.of_tensor() {
+        suffixes.push(format!("scale={}", super::format::python_float(scale)));
+        suffixes.push(format!("zero_point={zero_point}"));
+    }
+    if let Some((scales, zero_points, axis)) = quantizer.of_channels() {
+        suffixes.push(format!("scale={}", repr(&scales.clone().into())?));
+        suffixes.push(format!("zero_point={}", repr(&zero_points.clone().into())?));
+        suffixes.push(format!("axis={axis}"));
+    }
+    let floats = op::dequantize_self(&op::detach(tensor)?)?;
+    let elements = match floats.numel() {
+        0 => "[]".to_owned(),
+        _ => Body::read(&floats, options)?.text(0, &mut 0, indent),
+    };
+    Ok(with_suffixes(format!("{prefix}{elements}"), &suffixes, indent, options))
 }
 
 /// Whether the elements of a tensor tell its dtype.

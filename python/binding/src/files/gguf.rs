@@ -44,12 +44,29 @@ impl Class for PyOpened {
                 let bound = parser!("tensor(str name)").parse(None, args)?;
                 tensor::wrap_owned(get_this(s).tensor(bound.str(0)?)?)
             }),
+            method!("weights", |s: &Obj, args: Args<'_>| {
+                let bound = parser!("weights(str name)").parse(None, args)?;
+                tensor::wrap_owned(get_this(s).weights(bound.str(0)?)?)
+            }),
+            method!("dequantized", |s: &Obj, args: Args<'_>| {
+                let bound = parser!("dequantized(str name)").parse(None, args)?;
+                let (opened, name) = (get_this(s), bound.str(0)?);
+                tensor::wrap_owned(detach(|| opened.dequantized(name))?)
+            }),
         ])
     }
 }
 
 fn get_this(object: &Obj) -> &Opened {
     &this::<PyOpened>(object).0
+}
+
+/// The file of an object.
+fn expect_opened(object: &Obj) -> Py<&Opened> {
+    if !TYPE.is_instance(object) {
+        return Err(crate::py::errors::type_error("a GGUF file is expected"));
+    }
+    Ok(get_this(object))
 }
 
 /// Makes the type.
@@ -66,7 +83,8 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
             instance(PyOpened(detach(|| Opened::new(path))?))
         }),
         method!("_gguf_write", |_m: &Obj, args: Args<'_>| {
-            let parser = parser!("_gguf_write(any metadata, any tensors, any write)");
+            let parser =
+                parser!("_gguf_write(any metadata, any tensors, any write, any model=None)");
             let bound = parser.parse(None, args)?;
             let pairs = bound.object(0)?.call_method(crate::py::name!("items"), &[])?.items()?;
             let pair = |pair: &Obj| -> Py<(String, Value)> {
@@ -75,7 +93,8 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
             };
             let metadata: Vec<_> = pairs.iter().map(pair).collect::<Py<_>>()?;
             let (tensors, put) = (named_tensors(bound.object(1)?)?, bound.object(2)?);
-            gguf::write(&metadata, &tensors, |piece| {
+            let model = bound.get(3).map(|model| expect_opened(model)).transpose()?;
+            gguf::write_like(model, &metadata, &tensors, |piece| {
                 let piece = Obj::bytes(piece).and_then(|piece| put.call(&[&piece]));
                 piece.map(drop).map_err(crate::py::Raised::into_error)
             })?;

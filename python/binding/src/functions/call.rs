@@ -7,7 +7,7 @@ use crate::args::Bound;
 use crate::overrides;
 use crate::py::errors::{Raised, runtime_error, type_error};
 use crate::py::gil::detach_if;
-use crate::py::{Args, Obj, Py};
+use crate::py::{Args, Obj, Py, ffi};
 use crate::tensor;
 use crate::types::structseq;
 use corten_core::{Result, fast_paths};
@@ -22,7 +22,14 @@ pub(crate) fn call_group(group: &'static Group, this: Option<&Obj>, args: Args<'
         && !overrides::modes_active()
         && let Some(done) = table.fast.call(table, this, args)
     {
-        return done;
+        match done {
+            // There is no kernel for a dtype: the general path computes in a wider one.
+            // SAFETY: reads a static of the interpreter.
+            Err(raised) if raised.matches(unsafe { ffi::PyExc_NotImplementedError }) => {
+                raised.clear();
+            }
+            done => return done,
+        }
     }
     let mut bound = table.parser.unbound();
     if let Err(raised) = table.parser.parse_to(&mut bound, this, args) {

@@ -179,6 +179,7 @@ impl From<Error> for Raised {
                 ErrorKind::Accelerator => return raise_accelerator(&error),
                 ErrorKind::OutOfMemory => OUT_OF_MEMORY.get(),
                 ErrorKind::LinAlg => LINALG.get(),
+                ErrorKind::Assertion => ffi::PyExc_AssertionError,
                 ErrorKind::NoDevice => NO_DEVICE.get(),
                 ErrorKind::External => return raise_external(error),
             }

@@ -118,7 +118,7 @@ fn kind_rows() -> Vec<ffi::PyGetSetDef> {
         attribute!("is_sparse_csr", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::SparseCsr))),
         attribute!("is_mkldnn", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::Mkldnn))),
         attribute!("is_nested", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::Jagged))),
-        attribute!("is_quantized", |_s: &Obj| Ok(Obj::bool(false))),
+        attribute!("is_quantized", |s: &Obj| Ok(Obj::bool(this(s).is_quantized()))),
     ]);
     rows
 }

@@ -186,6 +186,7 @@ fn type_(object: &Obj, args: Args<'_>) -> Py<Obj> {
 pub(crate) fn legacy_name(tensor: &Tensor) -> String {
     let place = match tensor.device().device_type {
         DeviceType::Cuda => "cuda.",
+        _ if tensor.is_quantized() => "quantized.",
         _ => "",
     };
     format!("torch.{place}{}Tensor", tensor.dtype().type_name())

@@ -37,7 +37,8 @@ pub(crate) fn item(tensor: &Tensor) -> Result<Scalar> {
 
 /// Whether the elements lie in host memory as they are to be read.
 fn is_dense_cpu(tensor: &Tensor) -> bool {
-    tensor.device().is_cpu() && !tensor.is_conj() && !tensor.is_neg() && tensor.has_storage()
+    let is_stored = tensor.has_storage() && !tensor.is_quantized();
+    tensor.device().is_cpu() && !tensor.is_conj() && !tensor.is_neg() && is_stored
 }
 
 /// Nested lists of numbers.

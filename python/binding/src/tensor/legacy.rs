@@ -2,7 +2,7 @@
 
 use super::memory::empty;
 use super::object::{TENSOR, get, this, wrap_as, wrap_owned};
-use super::subclass::refuse_dispatch;
+use super::subclass::mark_dispatch;
 use crate::args::parser;
 use crate::creation;
 use crate::functions::op1;
@@ -19,9 +19,9 @@ pub(crate) fn new(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     if class.as_ptr() == TENSOR.get().cast() {
         return wrap_owned(made);
     }
-    refuse_dispatch(class)?;
     // What Python code made of the call may have an object already; everything else keeps its history.
     let own = if made.base().pyobject().is_some() { alias(&made)? } else { made };
+    mark_dispatch(class, &own)?;
     wrap_as(class.as_ptr().cast(), own)
 }
 

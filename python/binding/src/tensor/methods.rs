@@ -52,7 +52,8 @@ fn geometry_rows() -> Vec<ffi::PyMethodDef> {
         "storage_offset", |t| Obj::int(t.storage_offset());
         "is_floating_point", |t| Ok(Obj::bool(t.dtype().is_floating_point()));
         "is_complex", |t| Ok(Obj::bool(t.dtype().is_complex()));
-        "is_signed", |t| Ok(Obj::bool(t.dtype().is_signed()));
+        "is_signed", |t| types::dtype::signedness(t.dtype());
+        "qscheme", |t| Ok(types::layout::scheme_object(corten_ops::quantized::scheme(t)?));
         "is_conj", |t| Ok(Obj::bool(t.is_conj()));
         "is_neg", |t| Ok(Obj::bool(t.is_neg()));
         "is_inference", |t| Ok(Obj::bool(t.is_inference()));

@@ -13,7 +13,7 @@ use crate::py::errors::type_error;
 use crate::py::gil::detach_if;
 use crate::py::names::Name;
 use crate::py::{Obj, Py, ffi, name, slot};
-use corten_core::{Result, Scalar, fast_paths};
+use corten_core::{ErrorKind, Result, Scalar, fast_paths};
 use corten_ops::derived::wrapped;
 use corten_ops::{Tensor, op};
 use std::ffi::{c_int, c_void};
@@ -70,6 +70,12 @@ macro_rules! methods {
     };
 }
 
+/// Whether there is no kernel for a dtype, for which the general path computes in a wider one.
+#[inline]
+fn has_no_kernel(result: &Result<Tensor>) -> bool {
+    matches!(result, Err(error) if error.kind() == ErrorKind::NotImplemented)
+}
+
 /// A binary slot: what to do with two tensors, a tensor and a number, a number and a tensor.
 macro_rules! arithmetic {
     ($($function:ident, $name:literal $(as $method:literal, $reflected:literal)?,
@@ -91,6 +97,9 @@ macro_rules! arithmetic {
                 }
                 _ => return slow($name, &methods!($name $(, $method, $reflected)?), a, b),
             };
+            if has_no_kernel(&result) {
+                return slow($name, &methods!($name $(, $method, $reflected)?), a, b);
+            }
             wrap_owned(result?)
         }
     )+};
@@ -128,7 +137,11 @@ arithmetic! {
 fn matmul(a: &Obj, b: &Obj) -> Py<Obj> {
     if is_dense_cpu(a) && is_dense_cpu(b) && !modes_active() && fast_paths() {
         let (x, y) = (this(a), this(b));
-        return wrap_owned(detach_if(is_long_product(x, y), || op::matmul(x, y))?);
+        let result = detach_if(is_long_product(x, y), || op::matmul(x, y));
+        if has_no_kernel(&result) {
+            return call_function("matmul", &[a.clone(), b.clone()]);
+        }
+        return wrap_owned(result?);
     }
     if number_kind(a).is_some() || number_kind(b).is_some() {
         return Ok(Obj::not_implemented());
@@ -153,6 +166,9 @@ macro_rules! inplace {
                         return call_method($method, a, std::slice::from_ref(b)).or_else(not_implemented);
                     }
                 };
+                if has_no_kernel(&result) {
+                    return call_method($method, a, std::slice::from_ref(b));
+                }
                 result?;
                 return Ok(a.clone());
             }
@@ -253,6 +269,9 @@ fn compare(a: &Obj, b: &Obj, op: c_int) -> Py<Obj> {
             }
             Operand::Other => return compare_with(name, a, b),
         };
+        if has_no_kernel(&result) {
+            return call_method(name, a, std::slice::from_ref(b));
+        }
         return wrap_owned(result?);
     }
     compare_with(name, a, b)

@@ -4,10 +4,11 @@ use super::memory::set_requires_grad;
 use super::object::{TENSOR, expect, this, wrap, wrap_as};
 use crate::args::parser;
 use crate::functions::op1;
-use crate::py::errors::{not_implemented_error, type_error};
+use crate::py::errors::type_error;
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::types;
-use corten_core::{KeySet, TensorBase};
+use corten_core::{Device, DispatchKey, KeySet, Layout, TensorBase};
+use corten_ops::Tensor;
 use corten_ops::sparse::Coo;
 
 /// The rows of the method table.
@@ -19,7 +20,7 @@ pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
         method!("_make_sparse", make_sparse, ffi::METH_STATIC),
         method!("_sparse_parts", sparse_parts),
         method!("_set_sparse_parts", set_sparse_parts),
-        method!("_make_wrapper_subclass", refuse_wrapper, ffi::METH_STATIC),
+        method!("_make_wrapper_subclass", make_wrapper, ffi::METH_STATIC),
     ]
 }
 
@@ -32,38 +33,56 @@ fn subclass_type(class: &Obj) -> Py<*mut ffi::PyTypeObject> {
     Err(type_error(format!("cls must be a subclass of Tensor, not {}", class.display())))
 }
 
-/// Fails for a class with a `__torch_dispatch__` of its own: operators would not ask it.
-///
-/// Not for `Tensor` and not for classes that opt out by `_disabled_torch_dispatch_impl`.
-pub(super) fn refuse_dispatch(class: &Obj) -> Py<()> {
+/// Whether a class has a `__torch_dispatch__` of its own, and does not opt out by
+/// `_disabled_torch_dispatch_impl`.
+fn has_dispatch(class: &Obj) -> Py<bool> {
     let base = TENSOR.obj();
-    if class.as_ptr() == base.as_ptr() {
-        return Ok(());
-    }
     let name = name!("__torch_dispatch__");
-    let default = base.attr(name)?;
-    if class.attr(name)?.as_ptr() == default.as_ptr() {
-        return Ok(());
-    }
-    Err(not_implemented_error(format!(
-        "{} defines __torch_dispatch__, which is not supported for subclasses of Tensor: operators \
-         would not call it. Please use __torch_function__, or a \
-         torch.utils._python_dispatch.TorchDispatchMode; a class that inherits a __torch_dispatch__ \
-         and does not need it sets it to torch._C._disabled_torch_dispatch_impl",
-        class.display()
-    )))
+    Ok(class.as_ptr() != base.as_ptr() && class.attr(name)?.as_ptr() != base.attr(name)?.as_ptr())
 }
 
-/// `_make_wrapper_subclass(cls, size, …)`: its classes are those with a `__torch_dispatch__`.
-fn refuse_wrapper(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    if let Some(class) = args.positional.first() {
-        subclass_type(class)?;
-        refuse_dispatch(class)?;
+/// Marks a tensor of a class with a `__torch_dispatch__`, so that operators ask it below autograd.
+pub(super) fn mark_dispatch(class: &Obj, tensor: &Tensor) -> Py<()> {
+    if has_dispatch(class)? {
+        // The module says what happens at the key.
+        crate::py::convert::import(name!("corten.utils._python_dispatch"))?;
+        tensor.set_key_set(tensor.key_set().with(DispatchKey::Python));
     }
-    Err(not_implemented_error(
-        "Tensor._make_wrapper_subclass() is not supported: it makes tensors whose operators are \
-         those of __torch_dispatch__, which is not supported for subclasses of Tensor",
-    ))
+    Ok(())
+}
+
+/// `_make_wrapper_subclass(cls, size, …)`: a tensor without elements, whose operators are those of the
+/// `__torch_dispatch__` of its class.
+fn make_wrapper(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let parser = parser!(
+        "_make_wrapper_subclass(any cls, int[] size, *, int[]? strides=None, int? storage_offset=None, MemoryFormat? memory_format=None, ScalarType? dtype=None, any layout=None, Device? device=None, bool pin_memory=False, bool requires_grad=False, any dispatch_sizes_strides_policy=None, bool dispatch_device=False, bool dispatch_layout=False, any _extra_dispatch_keys=None, any storage_size=None)"
+    );
+    let bound = parser.parse(None, args)?;
+    let class = subclass_type(bound.object(0)?)?;
+    if !has_dispatch(bound.object(0)?)? {
+        return Err(type_error(format!(
+            "{} must define __torch_dispatch__",
+            bound.object(0)?.display()
+        )));
+    }
+    let layout = match bound.has(6) {
+        true => types::layout::layout_from(bound.object(6)?)?,
+        false => Layout::Strided,
+    };
+    let dtype = bound.dtype_opt(5)?.unwrap_or_else(corten_core::default_dtype);
+    let device = bound.device_opt(7)?.unwrap_or(Device::CPU);
+    let keys = KeySet::for_tensor(device.device_type, layout, dtype);
+    let sizes = bound.ints(1)?;
+    let made: Tensor = TensorBase::new_without_storage(dtype, device, keys, &sizes)?.into();
+    if bound.has(2) {
+        let strides = bound.ints(2)?;
+        made.set_sizes_and_strides(&sizes, &strides, bound.int_opt(3)?)?;
+    }
+    mark_dispatch(bound.object(0)?, &made)?;
+    if bound.bool(9)? {
+        set_requires_grad(&made, true)?;
+    }
+    wrap_as(class, made)
 }
 
 /// `_make_subclass(cls, data, require_grad=False)`: the data under another class, as a leaf.
@@ -73,11 +92,11 @@ fn make_subclass(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     );
     let bound = parser.parse(None, args)?;
     let class = subclass_type(bound.object(0)?)?;
-    refuse_dispatch(bound.object(0)?)?;
     let source = expect(bound.object(1)?)?;
     let wanted = bound.bool(2)?;
     let counter = corten_core::VersionCounter::Own;
     let made = source.base().shallow_copy_and_detach(counter, true)?.into();
+    mark_dispatch(bound.object(0)?, &made)?;
     set_requires_grad(&made, wanted)?;
     wrap_as(class, made)
 }
@@ -86,9 +105,9 @@ fn make_subclass(_module: &Obj, args: Args<'_>) -> Py<Obj> {
 fn as_subclass(object: &Obj, args: Args<'_>) -> Py<Obj> {
     let bound = parser!("as_subclass(any cls)").parse(None, args)?;
     let class = subclass_type(bound.object(0)?)?;
-    refuse_dispatch(bound.object(0)?)?;
     let tensor = this(object);
     let made = op1!("aten::alias", tensor)?;
+    mark_dispatch(bound.object(0)?, &made)?;
     wrap_as(class, made)
 }
 

@@ -1,7 +1,7 @@
 //! `dtype` objects: one per dtype, compared by identity.
 
 use crate::py::class::{Class, TypeBuilder, instance, this, value};
-use crate::py::errors::type_error;
+use crate::py::errors::{runtime_error, type_error};
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, slot};
 use corten_core::DType;
 use std::ffi::{CStr, CString};
@@ -30,7 +30,7 @@ impl Class for PyDType {
             .getset([
                 getter!("is_floating_point", |s: &Obj| Ok(Obj::bool(code(s).is_floating_point()))),
                 getter!("is_complex", |s: &Obj| Ok(Obj::bool(code(s).is_complex()))),
-                getter!("is_signed", |s: &Obj| Ok(Obj::bool(code(s).is_signed()))),
+                getter!("is_signed", is_signed),
                 getter!("itemsize", |s: &Obj| Obj::int(code(s).itemsize() as i64)),
                 getter!("_file_name", |s: &Obj| Obj::str_from(code(s).file_name())),
                 getter!("abbr", |s: &Obj| Obj::str_from(code(s).abbreviation())),
@@ -51,10 +51,25 @@ fn repr(this: &Obj) -> Py<Obj> {
     Obj::str_from(&format!("torch.{}", code(this).name()))
 }
 
+fn is_signed(this: &Obj) -> Py<Obj> {
+    signedness(code(this))
+}
+
+/// Whether elements have a sign; integers of a quantizer and bits do not tell.
+pub(crate) fn signedness(dtype: DType) -> Py<Obj> {
+    if dtype.is_quantized() {
+        return Err(runtime_error("isSignedType not supported for quantized types".to_owned()));
+    }
+    if dtype.is_bits() {
+        return Err(runtime_error("Bits types are undefined".to_owned()));
+    }
+    Ok(Obj::bool(dtype.is_signed()))
+}
+
 fn to_complex(this: &Obj, _args: Args<'_>) -> Py<Obj> {
     let complex = code(this).to_complex();
     if complex == DType::Undefined {
-        return Err(crate::py::errors::runtime_error(format!(
+        return Err(runtime_error(format!(
             "Unknown Complex ScalarType for {}",
             code(this).type_name()
         )));

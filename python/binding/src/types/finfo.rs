@@ -79,6 +79,7 @@ fn resolution(digits: i32) -> f64 {
 
 /// The smallest and largest value.
 fn integer_range(dtype: DType) -> (Scalar, Scalar) {
+    let dtype = dtype.underlying();
     match dtype {
         DType::UInt64 => (Scalar::Int(0), Scalar::UInt(u64::MAX)),
         _ if dtype.is_signed() => {
@@ -99,17 +100,21 @@ fn new_finfo(_class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
              'torch.finfo'",
         ));
     }
+    if !dtype.is_numeric() {
+        return Err(corten_core::not_implemented_for("max", dtype).into());
+    }
     instance(PyFInfo(dtype.to_real()))
 }
 
 fn new_iinfo(_class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     let owned = OwnedArgs::new(args, kwargs)?;
     let bound = parser!("iinfo(ScalarType type)").parse(None, owned.as_args())?;
-    let dtype = dtype::from_object(bound.object(0)?)?;
+    // Quantised dtypes have the limits of what they are stored as.
+    let dtype = dtype::from_object(bound.object(0)?)?.underlying();
     if dtype == DType::Bool {
         return Err(type_error("torch.bool is not supported by torch.iinfo"));
     }
-    if !dtype.is_integral(false) {
+    if !dtype.is_integral(false) && !dtype.is_quantized() {
         return Err(type_error(
             "torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'",
         ));

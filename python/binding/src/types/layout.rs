@@ -3,7 +3,7 @@
 use crate::py::class::{Class, TypeBuilder, instance, this, value};
 use crate::py::errors::type_error;
 use crate::py::{Args, Obj, Py, TypeCell, ffi, method, slot};
-use corten_core::{Layout, MemoryFormat};
+use corten_core::{Layout, MemoryFormat, QScheme};
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -38,16 +38,6 @@ macro_rules! singletons {
     };
 }
 
-/// A quantisation scheme; only its name matters so far.
-#[derive(Clone, Copy)]
-struct Scheme(&'static str);
-
-impl Scheme {
-    fn name(self) -> &'static str {
-        self.0
-    }
-}
-
 singletons!(PyLayout, Layout, c"corten.layout", LAYOUT, c"How a tensor stores its elements.");
 singletons!(
     PyMemoryFormat,
@@ -56,7 +46,7 @@ singletons!(
     MEMORY_FORMAT,
     c"The order of dimensions in memory."
 );
-singletons!(PyScheme, Scheme, c"corten.qscheme", QSCHEME, c"How a tensor is quantised.");
+singletons!(PyScheme, QScheme, c"corten.qscheme", QSCHEME, c"How a tensor is quantised.");
 
 const LAYOUTS: [Layout; 8] = [
     Layout::Strided,
@@ -74,17 +64,12 @@ const FORMATS: [MemoryFormat; 4] = [
     MemoryFormat::ChannelsLast,
     MemoryFormat::ChannelsLast3d,
 ];
-const SCHEMES: [&str; 5] = [
-    "per_tensor_affine",
-    "per_channel_affine",
-    "per_tensor_symmetric",
-    "per_channel_symmetric",
-    "per_channel_affine_float_qparams",
-];
 static LAYOUT_OBJECTS: [AtomicPtr<ffi::PyObject>; 8] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; 8];
 static FORMAT_OBJECTS: [AtomicPtr<ffi::PyObject>; 4] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
+static SCHEME_OBJECTS: [AtomicPtr<ffi::PyObject>; 5] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; 5];
 
 /// Makes the types and their objects.
 pub(crate) fn add_to(module: &Obj) -> Py<()> {
@@ -103,8 +88,10 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
         add(format.name(), &made)?;
         place.store(made.into_ptr(), Ordering::Relaxed);
     }
-    for scheme in SCHEMES {
-        add(scheme, &instance(PyScheme(Scheme(scheme)))?)?;
+    for (place, &scheme) in SCHEME_OBJECTS.iter().zip(QScheme::ALL) {
+        let made = instance(PyScheme(scheme))?;
+        add(scheme.name(), &made)?;
+        place.store(made.into_ptr(), Ordering::Relaxed);
     }
     Ok(())
 }
@@ -121,6 +108,12 @@ pub(crate) fn memory_format_object(format: MemoryFormat) -> Obj {
     let index = FORMATS.iter().position(|&known| known == format).unwrap_or(0);
     // SAFETY: the objects are kept for ever.
     unsafe { Obj::borrowed(FORMAT_OBJECTS[index].load(Ordering::Relaxed)) }
+}
+
+/// The object of a quantisation scheme.
+pub(crate) fn scheme_object(scheme: QScheme) -> Obj {
+    // SAFETY: the objects are kept for ever.
+    unsafe { Obj::borrowed(SCHEME_OBJECTS[scheme as usize].load(Ordering::Relaxed)) }
 }
 
 /// Whether the object is a layout.

@@ -1,5 +1,11 @@
-"""Modules for quantization, by name."""
+"""Modules for quantization: fused, observed, in training and quantized."""
 
-from . import intrinsic, qat, quantizable, quantized
+__all__ = ["intrinsic", "qat", "quantizable", "quantized", "sparse"]
 
-__all__ = ["intrinsic", "qat", "quantizable", "quantized"]
+
+def __getattr__(name):
+    if name in __all__:
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

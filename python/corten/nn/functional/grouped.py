@@ -87,28 +87,7 @@ def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
     matrix, ``offs`` has the ends of its groups: of rows of ``mat_a``, of columns of ``mat_b``, or of
     both along the dimension that is summed over.
     """
-    _check_grouped(mat_a, mat_b, offs, bias, out_dtype)
-    if offs is None:
-        return corten.bmm(mat_a, mat_b)
-    ends = offs.tolist()
-    groups = [slice(start, max(start, end)) for start, end in zip([0, *ends], ends)]
-    if mat_a.dim() == mat_b.dim():
-        return corten.stack([mat_a[:, group] @ mat_b[group] for group in groups])
-    if mat_a.dim() == 2:
-        parts = [mat_a[group] @ mat_b[place] for place, group in enumerate(groups)]
-        return _filled(corten.cat(parts), 0, mat_a.size(0))
-    parts = [mat_a[place] @ mat_b[:, group] for place, group in enumerate(groups)]
-    return _filled(corten.cat(parts, 1), 1, mat_b.size(1))
-
-
-def _filled(result, dim, size):
-    """Zeros behind the last group."""
-    missing = size - result.size(dim)
-    if missing <= 0:
-        return result
-    shape = [*result.shape]
-    shape[dim] = missing
-    return corten.cat([result, result.new_zeros(shape)], dim)
+    return corten._grouped_mm(mat_a, mat_b, offs, bias, out_dtype)
 
 
 #: The dtypes of products of groups, by the names that errors have for them.
@@ -120,96 +99,32 @@ def _name(dtype):
     return _DTYPES.get(dtype, str(dtype).split(".")[-1].capitalize())
 
 
-def _check_grouped(mat_a, mat_b, offs, bias, out_dtype):
-    def check(condition, message):
-        if not condition:
-            raise RuntimeError(message)
-
-    allowed = (corten.float32, corten.bfloat16, corten.float16)
-    check(mat_a.dtype in allowed,
-          f"Expected mat_a to be Float32, BFloat16 or Float16 matrix, got {_name(mat_a.dtype)}")
-    check(mat_a.dtype == mat_b.dtype, "Expected mat_a and mat_b to have the same dtype, got "
-          f"{_name(mat_a.dtype)} and {_name(mat_b.dtype)}")
-    for name, mat in (("mat_a", mat_a), ("mat_b", mat_b)):
-        check(mat.dim() in (2, 3), f"{name} has to be 2 or 3d")
-    stacks = mat_a.dim() == mat_b.dim() == 3
-    both_single = mat_a.dim() == mat_b.dim() == 2
-    check(both_single or mat_a.size(-1) == mat_b.size(-2),
-          "contraction dimension of mat_a and mat_b must match")
-    for mat in (mat_a, mat_b):
-        _check_strides(mat)
-    check(not stacks or mat_a.size(0) == mat_b.size(0), "batched dimension has to match")
-    check((offs is None) == stacks, "Have to provide offsets if there is a 2d matrix, or no offset "
-          "if both matrices are 3d")
-    if offs is not None:
-        check(offs.dim() == 1, "offs has to be 1D")
-        check(offs.dtype == corten.int32, "Offsets have to be int32")
-        stack = mat_a if mat_a.dim() == 3 else mat_b
-        check(both_single or stack.size(0) == offs.size(0), "matrix batch sizes have to match")
-    check(bias is None, "Bias not supported yet")
-    check(out_dtype in (None, mat_a.dtype), "Grouped gemm output dtype must match `mat_a` dtype")
-
-
-def _check_strides(mat):
-    """One of the last two dimensions is contiguous, and lines of the other begin at 16 bytes."""
-    for inner, outer in ((-1, -2), (-2, -1)):
-        if mat.stride(inner) == 1 and mat.stride(outer) >= max(1, mat.size(inner)):
-            if mat.stride(outer) * mat.element_size() % 16:
-                raise RuntimeError("strides should be multiple of 16 bytes")
-            return
-    raise RuntimeError(
-        f"Invalid strides/sizes, got {list(mat.stride())} for strides and {list(mat.shape)} for sizes"
-    )
-
-
 def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None,
               swizzle_b=None, bias=None, output_dtype=corten.bfloat16, contraction_dim=(),
               use_fast_accum=False):
     """The product of two matrices of eight-bit floats, each with a scale, or one per row of the
     first and column of the second. The scales of blocks are those of GPUs."""
-    result = _scaled_product(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b)
-    output_dtype = mat_a.dtype if output_dtype is None else output_dtype
-    if bias is not None:
-        result = result + bias.float()
-    return result.to(output_dtype)
+    scales, recipes, swizzles = _lists(
+        (scale_a, scale_b), (scale_recipe_a, scale_recipe_b), (swizzle_a, swizzle_b)
+    )
+    recipes, swizzles = ([_numbers(one) for one in pair] for pair in (recipes, swizzles))
+    return corten._scaled_mm_v2(
+        mat_a, mat_b, scales[0], recipes[0], swizzles[0], scales[1], recipes[1], swizzles[1], bias,
+        output_dtype, contraction_dim, use_fast_accum,
+    )
 
 
-def _scaled_product(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b):
-    """The product of two matrices with scales, in single precision."""
-    scales, recipes = _lists(scale_a, scale_b), _lists(scale_recipe_a, scale_recipe_b)
-    _check_scaled(mat_a, mat_b, scales, recipes)
-    result = mat_a.float() @ mat_b.float()
-    return result * scales[0][0].reshape(-1, 1) * scales[1][0].reshape(1, -1)
+def _lists(*pairs):
+    """Pairs of values or of lists of them, as pairs of lists."""
+    return [
+        [[*value] if isinstance(value, (list, tuple)) else [] if value is None else [value]
+         for value in pair]
+        for pair in pairs
+    ]
 
 
-def _lists(*values):
-    return [value if isinstance(value, (list, tuple)) else [value] for value in values]
-
-
-def _check_scaled(mat_a, mat_b, scales, recipes):
-    def check(condition, message):
-        if not condition:
-            raise ValueError(message)
-
-    for name, mat in (("mat_a", mat_a), ("mat_b", mat_b)):
-        check(mat.dim() == 2, f"{name} must be a matrix")
-    check(mat_a.size(1) == mat_b.size(0), "mat_a and mat_b shapes cannot be multiplied "
-          f"({mat_a.size(0)}x{mat_a.size(1)} and {mat_b.size(0)}x{mat_b.size(1)})")
-    names = [str(mat.dtype).split(".")[-1] for mat in (mat_a, mat_b)]
-    check(all(name.startswith("float8") for name in names), "Expected both inputs to be fp8 or fp4 "
-          f"types but got mat_a.dtype={_name(mat_a.dtype)} and mat_b.dtype={_name(mat_b.dtype)}")
-    by_tensor, by_row = [[ScalingType.TensorWise]] * 2, [[ScalingType.RowWise]] * 2
-    check(recipes in (by_tensor, by_row), "Invalid scaling configuration for _scaled_mm_v2: "
-          f"unsupported recipe(s). Got mat_a.dtype={names[0].capitalize()}, "
-          f"mat_b.dtype={names[1].capitalize()}, recipe_a.size()={len(recipes[0])}, "
-          f"recipe_b.size()={len(recipes[1])}")
-    for name, (scale,), size in (("a", scales[0], mat_a.size(0)), ("b", scales[1], mat_b.size(1))):
-        if recipes == by_tensor:
-            right = scale.numel() == 1 and scale.dtype == corten.float32
-            check(right, f"scale_{name} must have 1 Float element")
-        else:
-            check(scale.numel() == size and scale.dtype == corten.float32,
-                  f"scale_{name} must have {size} Float elements, got {scale.numel()}")
+def _numbers(values):
+    return [value.value for value in values]
 
 
 def scaled_addmm(input, mat1, mat2, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None,
@@ -219,7 +134,8 @@ def scaled_addmm(input, mat1, mat2, scale_a, scale_recipe_a, scale_b, scale_reci
         raise ValueError(
             f"input must have dtype BFloat16, Half, or Float, but got {_name(input.dtype)}"
         )
-    product = _scaled_product(mat1, mat2, scale_a, scale_recipe_a, scale_b, scale_recipe_b)
+    product = scaled_mm(mat1, mat2, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a,
+                        swizzle_b, None, corten.float32, contraction_dim, use_fast_accum)
     if input.shape != product.shape:
         raise ValueError(
             f"input must have shape {list(product.shape)}, but got {list(input.shape)}"
@@ -243,7 +159,7 @@ def scaled_grouped_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_reci
     """Products of pairs of matrices of eight-bit floats, in groups as those of `grouped_mm`, with a
     scale for every row of the first factor and every column of the second. Where groups lie along
     the dimension that is summed over, each group has scales of its own, one group after the other."""
-    scales, recipes = _lists(scale_a, scale_b), _lists(scale_recipe_a, scale_recipe_b)
+    scales, recipes = _lists((scale_a, scale_b), (scale_recipe_a, scale_recipe_b))
     _check_scaled_grouped(mat_a, mat_b, scales, recipes, output_dtype)
     a = _with_scales(mat_a, scales[0][0], offs, -1, mat_b.dim())
     b = _with_scales(mat_b, scales[1][0], offs, -2, mat_a.dim())

@@ -1,12 +1,13 @@
-"""Fused modules, which can be imported but not made."""
+"""Fused modules: chains of modules that are observed and quantized as one."""
 
-from corten.ao._absent import classes
+from .modules import *  # noqa: F401, F403
+from .modules import __all__
+from .modules.fused import _FusedModule  # noqa: F401
 
-from . import qat, quantized  # noqa: F401
 
-__all__ = [
-    "BNReLU2d", "BNReLU3d", "ConvAdd2d", "ConvAddReLU2d", "ConvBn1d", "ConvBn2d", "ConvBn3d",
-    "ConvBnReLU1d", "ConvBnReLU2d", "ConvBnReLU3d", "ConvReLU1d", "ConvReLU2d", "ConvReLU3d",
-    "LinearBn1d", "LinearLeakyReLU", "LinearReLU", "LinearTanh",
-]
-__getattr__ = classes(__name__, __all__)
+def __getattr__(name):
+    if name in ("qat", "quantized"):
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

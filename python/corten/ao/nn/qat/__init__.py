@@ -1,10 +1,12 @@
-"""Modules with fake quantization, which can be imported but not made."""
+"""Modules with fake quantization of their weights, for training."""
 
-from corten.ao._absent import classes
+from .modules import *  # noqa: F401, F403
+from .modules import __all__  # noqa: F401
 
-from . import dynamic  # noqa: F401
 
-__all__ = [
-    "Conv1d", "Conv2d", "Conv3d", "Embedding", "EmbeddingBag", "Linear",
-]
-__getattr__ = classes(__name__, __all__)
+def __getattr__(name):
+    if name == "dynamic":
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,4 @@
-"""Modules that can be quantized, which can be imported but not made."""
+"""Modules made of parts that can be observed and quantized one by one."""
 
-from corten.ao._absent import classes
-
-__all__ = [
-    "LSTM", "LSTMCell", "MultiheadAttention",
-]
-__getattr__ = classes(__name__, __all__)
+from .modules import *  # noqa: F401, F403
+from .modules import __all__  # noqa: F401

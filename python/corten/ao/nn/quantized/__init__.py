@@ -1,15 +1,13 @@
-"""Quantized modules, which can be imported but not made."""
+"""Quantized modules: weights and results in 8 bits."""
 
-from corten.ao._absent import classes
+from . import functional
+from .modules import *  # noqa: F401, F403
+from .modules import MaxPool2d, __all__  # noqa: F401
 
-from . import dynamic, reference  # noqa: F401
 
-__all__ = [
-    "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d",
-    "ConvTranspose2d", "ConvTranspose3d", "DeQuantize", "Dropout", "ELU", "Embedding",
-    "EmbeddingBag", "FXFloatFunctional", "FloatFunctional", "GroupNorm", "Hardswish",
-    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LSTM", "LayerNorm", "LeakyReLU",
-    "Linear", "MultiheadAttention", "PReLU", "QFunctional", "Quantize", "ReLU6", "Sigmoid",
-    "Softmax",
-]
-__getattr__ = classes(__name__, __all__)
+def __getattr__(name):
+    if name in ("dynamic", "reference"):
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

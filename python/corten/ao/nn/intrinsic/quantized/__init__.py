@@ -1,11 +1,12 @@
-"""Fused quantized modules, which can be imported but not made."""
+"""Fused quantized modules."""
 
-from corten.ao._absent import classes
+from .modules import *  # noqa: F401, F403
+from .modules import __all__  # noqa: F401
 
-from . import dynamic  # noqa: F401
 
-__all__ = [
-    "BNReLU2d", "BNReLU3d", "ConvAdd2d", "ConvAddReLU2d", "ConvReLU1d", "ConvReLU2d",
-    "ConvReLU3d", "LinearLeakyReLU", "LinearReLU", "LinearTanh",
-]
-__getattr__ = classes(__name__, __all__)
+def __getattr__(name):
+    if name == "dynamic":
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""What ``torch.library`` is made of."""

@@ -1,0 +1,5 @@
+"""Fused dynamically quantized modules."""
+
+from .linear_relu import LinearReLU
+
+__all__ = ["LinearReLU"]

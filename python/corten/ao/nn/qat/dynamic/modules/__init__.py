@@ -1,0 +1,5 @@
+"""Modules with fake quantization of their weights, for dynamic quantization."""
+
+from .linear import Linear
+
+__all__ = ["Linear"]
