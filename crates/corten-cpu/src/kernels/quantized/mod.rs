@@ -8,10 +8,12 @@
 mod conv;
 mod linear;
 mod patches;
+mod sums;
 mod weight;
 
 pub use conv::convolution;
 pub use linear::{linear, linear_dynamic};
+pub use sums::sum;
 
 use super::support::contiguous;
 use crate::parallel::chunks::for_each_run;
