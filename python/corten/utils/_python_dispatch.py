@@ -131,7 +131,7 @@ def _without_defaults(name, function, args, kwargs, _known={}):  # noqa: B006
     count = len(args)
     while count and _is_default(args[count - 1], positional[count - 1]):
         count -= 1
-    kept = {key: value for key, value in kwargs.items() if not _is_default(value, named[key])}
+    kept = {key: value for key, value in kwargs.items() if not _is_default(value, named.get(key, _REQUIRED))}
     return args[:count], kept
 
 

@@ -85,7 +85,6 @@ const MODULAR: &[&str] = &[
     "_foreach_mul",
     "_foreach_neg",
     "vander",
-    "float_power_",
 ];
 
 /// Operators that depend on the order of elements and nothing else.

@@ -82,12 +82,18 @@ impl Weights<'_> {
     /// The elements of a block of rows, row by row.
     fn expand(&self, number: usize, out: &mut [f32]) {
         let (bytes, half) = self.block(number);
-        for (column, bytes) in bytes.chunks_exact(half).enumerate() {
-            for (i, byte) in bytes.iter().enumerate() {
-                let [low, high] = rows_of(i, half);
-                for (row, q) in [(low, byte & 15), (high, byte >> 4)] {
-                    let [scale, zero] = self.numbers_of(column / self.group, number * BLOCK + row);
-                    out[row * self.columns + column] = (f32::from(q) - 8.0) * scale + zero;
+        for i in 0..half {
+            let rows = rows_of(i, half);
+            for (group, bytes) in bytes.chunks(self.group * half).enumerate() {
+                let numbers = rows.map(|row| self.numbers_of(group, number * BLOCK + row));
+                let columns = bytes[i..].iter().step_by(half).enumerate();
+                for (column, byte) in columns {
+                    let column = group * self.group + column;
+                    for (row, q) in [(0, byte & 15), (1, byte >> 4)] {
+                        let [scale, zero] = numbers[row];
+                        out[rows[row] * self.columns + column] =
+                            (f32::from(q) - 8.0) * scale + zero;
+                    }
                 }
             }
         }
