@@ -29,9 +29,7 @@ pub fn max_pool2d(
         "Expected no strides or 1d or 2d strides, got {}",
         stride.len()
     );
-    through_floats(self_, |x| {
-        op::max_pool2d(x, kernel_size, stride, padding, dilation, ceil_mode)
-    })
+    through_floats(self_, |x| op::max_pool2d(x, kernel_size, stride, padding, dilation, ceil_mode))
 }
 
 /// [`max_pool2d`] of signals.
@@ -69,9 +67,7 @@ pub fn max_pool3d(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    through_floats(self_, |x| {
-        op::max_pool3d(x, kernel_size, stride, padding, dilation, ceil_mode)
-    })
+    through_floats(self_, |x| op::max_pool3d(x, kernel_size, stride, padding, dilation, ceil_mode))
 }
 
 fn floats(ints: &Tensor) -> Result<Tensor> {
@@ -114,7 +110,13 @@ pub fn avg_pool2d(
 ) -> Result<Tensor> {
     means(self_, is_channels_last(self_), |x| {
         op::avg_pool2d(
-            x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
+            x,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
         )
     })
 }
@@ -133,9 +135,15 @@ pub fn avg_pool3d(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     means(self_, true, |x| {
-        let last = if x.dim() == 5 { MemoryFormat::ChannelsLast3d } else { MemoryFormat::Contiguous };
+        let last =
+            if x.dim() == 5 { MemoryFormat::ChannelsLast3d } else { MemoryFormat::Contiguous };
         op::avg_pool3d(
-            &op::contiguous(x, last)?, kernel_size, stride, padding, ceil_mode, count_include_pad,
+            &op::contiguous(x, last)?,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
             divisor_override,
         )
     })
@@ -326,7 +334,8 @@ pub fn upsample_bilinear2d(
     let height = taps(output_size[0], sizes[2], align_corners, scales_h);
     let found = between(&between(&numbers, 3, width)?, 2, height)?;
     let steps = op::sub_scalar(&found, Scalar::from(zero), 1.into())?;
-    let format = if is_channels_last(self_) { MemoryFormat::ChannelsLast } else { MemoryFormat::Contiguous };
+    let format =
+        if is_channels_last(self_) { MemoryFormat::ChannelsLast } else { MemoryFormat::Contiguous };
     from_steps(&op::contiguous(&steps, format)?, self_.dtype(), (scale, zero))
 }
 

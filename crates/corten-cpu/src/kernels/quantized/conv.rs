@@ -59,9 +59,8 @@ pub fn convolution(
     let joined = if sizes.dilation[2] == 1 { sizes.kernel[2] } else { 1 };
     let channels = weight.size(1)? as usize;
     let positions = sizes.kernel.iter().product();
-    let layout = |mergeable| {
-        Layout::of([outputs, channels, positions], groups as usize, joined, mergeable)
-    };
+    let layout =
+        |mergeable| Layout::of([outputs, channels, positions], groups as usize, joined, mergeable);
     let rounding = if onednn { Rounding::OneDnn } else { Rounding::Fbgemm };
     with_packed(weight, weight_zero_points, layout, |packed| {
         let quantised = (input_scale, input_zero_point);
@@ -77,9 +76,7 @@ pub fn convolution(
             return call.run(images, &ToFloats { relu }, set.write(0)?);
         };
         let addend = match addend {
-            Some(_) => {
-                Some((set.read::<u8>(2)?, addend_scale as f32, addend_zero_point as i32))
-            }
+            Some(_) => Some((set.read::<u8>(2)?, addend_scale as f32, addend_zero_point as i32)),
             None => None,
         };
         let (scale, zero_point) = (scale as f32, zero_point as i32);
@@ -180,7 +177,8 @@ fn sizes_of(input: &Tensor, weight: &Tensor, lists: &Lists<'_>) -> Result<(Sizes
     };
     let mut shape = vec![from[0], kernel[0]];
     for axis in 0..axes {
-        let result = axis_of(&mut sizes, 3 - axes + axis, axis, [from[axis + 2], kernel[axis + 2]], lists)?;
+        let result =
+            axis_of(&mut sizes, 3 - axes + axis, axis, [from[axis + 2], kernel[axis + 2]], lists)?;
         shape.push(result);
     }
     Ok((sizes, shape))

@@ -84,26 +84,37 @@ pub fn linear(
     }
     let layout = layout(weight)?;
     let rounding = if onednn { Rounding::OneDnn } else { Rounding::Fbgemm };
-    with_packed(weight, weight_zero_points, |_| layout, |packed| {
-        let quantised = (input_scale, input_zero_point);
-        let order = scale.map(|_| rounding);
-        let scaling = Scaling::of(packed, weight_scales, defined(bias), quantised, order)?;
-        let set = AccessSet::acquire(&[(&out, Access::Write), (&input, Access::Read)])?;
-        let source = DenseRows { bytes: set.read(1)?, depth: packed.steps() };
-        let outputs = packed.outputs();
-        let weight = &packed.products()[0];
-        let product = [Product { rows: &source, weight, first: 0, outputs }];
-        match scale {
-            None => {
-                multiply(&product, (rows, outputs), &scaling, &ToFloats { relu }, set.write(0)?)
+    with_packed(
+        weight,
+        weight_zero_points,
+        |_| layout,
+        |packed| {
+            let quantised = (input_scale, input_zero_point);
+            let order = scale.map(|_| rounding);
+            let scaling = Scaling::of(packed, weight_scales, defined(bias), quantised, order)?;
+            let set = AccessSet::acquire(&[(&out, Access::Write), (&input, Access::Read)])?;
+            let source = DenseRows { bytes: set.read(1)?, depth: packed.steps() };
+            let outputs = packed.outputs();
+            let weight = &packed.products()[0];
+            let product = [Product { rows: &source, weight, first: 0, outputs }];
+            match scale {
+                None => {
+                    multiply(&product, (rows, outputs), &scaling, &ToFloats { relu }, set.write(0)?)
+                }
+                Some(scale) => {
+                    let (scale, zero_point) = (scale as f32, zero_point as i32);
+                    let output = Output { scale, zero_point, relu, rounding, addend: None };
+                    multiply(
+                        &product,
+                        (rows, outputs),
+                        &scaling,
+                        &ToBytes { output },
+                        set.write(0)?,
+                    )
+                }
             }
-            Some(scale) => {
-                let (scale, zero_point) = (scale as f32, zero_point as i32);
-                let output = Output { scale, zero_point, relu, rounding, addend: None };
-                multiply(&product, (rows, outputs), &scaling, &ToBytes { output }, set.write(0)?)
-            }
-        }
-    })?;
+        },
+    )?;
     Ok(out)
 }
 
@@ -132,31 +143,36 @@ pub fn linear_dynamic(
         return Ok(out);
     }
     let layout = layout(weight)?;
-    with_packed(weight, weight_zero_points, |_| layout, |packed| {
-        let mut operands: Vec<(&TensorBase, Access)> = vec![(&out, Access::Write)];
-        operands.push((&input, Access::Read));
-        let set = AccessSet::acquire(&operands)?;
-        let numbers = set.read::<f32>(1)?;
-        let (least, most) = range(numbers);
-        ensure!(
-            least.is_finite() && most.is_finite(),
-            Runtime,
-            "the input of a dynamically quantized layer must be finite, but its range is [{least}, {most}]"
-        );
-        let most_level = if reduce_range { 127 } else { 255 };
-        let AffineParams { scale, zero_point } =
-            AffineParams::of_range(least, most, 0, most_level, false)?;
-        let scaling =
-            Scaling::of(packed, weight_scales, defined(bias), (scale, zero_point), None)?;
-        with_buffer::<u8, _>(numbers.len(), |bytes| {
-            quantise(numbers, (scale, zero_point), bytes);
-            let source = DenseRows { bytes, depth: packed.steps() };
-            let outputs = packed.outputs();
-            let weight = &packed.products()[0];
-            let product = [Product { rows: &source, weight, first: 0, outputs }];
-            multiply(&product, (rows, outputs), &scaling, &ToFloats { relu }, set.write(0)?)
-        })
-    })?;
+    with_packed(
+        weight,
+        weight_zero_points,
+        |_| layout,
+        |packed| {
+            let mut operands: Vec<(&TensorBase, Access)> = vec![(&out, Access::Write)];
+            operands.push((&input, Access::Read));
+            let set = AccessSet::acquire(&operands)?;
+            let numbers = set.read::<f32>(1)?;
+            let (least, most) = range(numbers);
+            ensure!(
+                least.is_finite() && most.is_finite(),
+                Runtime,
+                "the input of a dynamically quantized layer must be finite, but its range is [{least}, {most}]"
+            );
+            let most_level = if reduce_range { 127 } else { 255 };
+            let AffineParams { scale, zero_point } =
+                AffineParams::of_range(least, most, 0, most_level, false)?;
+            let scaling =
+                Scaling::of(packed, weight_scales, defined(bias), (scale, zero_point), None)?;
+            with_buffer::<u8, _>(numbers.len(), |bytes| {
+                quantise(numbers, (scale, zero_point), bytes);
+                let source = DenseRows { bytes, depth: packed.steps() };
+                let outputs = packed.outputs();
+                let weight = &packed.products()[0];
+                let product = [Product { rows: &source, weight, first: 0, outputs }];
+                multiply(&product, (rows, outputs), &scaling, &ToFloats { relu }, set.write(0)?)
+            })
+        },
+    )?;
     Ok(out)
 }
 

@@ -40,7 +40,10 @@ impl Sizes {
 
     /// Whether the patches are the pixels of the image in their order.
     pub(super) fn is_pointwise(&self) -> bool {
-        self.kernel == [1; 3] && self.stride == [1; 3] && self.output == self.image && !self.is_bordered()
+        self.kernel == [1; 3]
+            && self.stride == [1; 3]
+            && self.output == self.image
+            && !self.is_bordered()
     }
 
     /// Whether the image is not read as it is.
@@ -78,7 +81,8 @@ impl Sizes {
     /// The index in the image of an index in the image with its border.
     fn pixel(&self, axis: usize, at: usize) -> Option<usize> {
         let inside = at.checked_sub(self.before[axis])?;
-        let found = inside.is_multiple_of(self.spread[axis]).then_some(inside / self.spread[axis])?;
+        let found =
+            inside.is_multiple_of(self.spread[axis]).then_some(inside / self.spread[axis])?;
         (found < self.image[axis]).then_some(found)
     }
 

@@ -39,7 +39,8 @@ impl Layout {
         mergeable: bool,
     ) -> Self {
         let each = (outputs / groups).max(1);
-        let fits = |merged: &usize| groups.is_multiple_of(*merged) && merged * each <= MERGED_OUTPUTS;
+        let fits =
+            |merged: &usize| groups.is_multiple_of(*merged) && merged * each <= MERGED_OUTPUTS;
         let merged = if mergeable { (1..=groups).filter(fits).max().unwrap_or(1) } else { 1 };
         let joined = if groups == 1 { joined } else { 1 };
         Self { groups, merged, outputs, channels, positions, joined }
@@ -123,7 +124,8 @@ pub(super) fn with_packed<R>(
         weight.dtype().name()
     );
     let outputs = weight.size(0)? as usize;
-    let zero_points = vector::<i32>(zero_points, DType::Int32, outputs, "zero points of the weight")?;
+    let zero_points =
+        vector::<i32>(zero_points, DType::Int32, outputs, "zero points of the weight")?;
     let zero_points = zero_points.iter().any(|&x| x != 0).then_some(zero_points);
     let layout = layout(zero_points.is_none());
     if opaque::is_opaque(weight) {
