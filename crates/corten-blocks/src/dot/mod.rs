@@ -85,7 +85,7 @@ impl Format {
             return Ok(());
         }
         if x.len() < FEW {
-            (best().few)(self, rows, columns, x, out, stride);
+            (best().skinny)(self, rows, columns, x, out, stride);
             return Ok(());
         }
         (best().gemm)(self, rows, columns, x, out, stride);
@@ -103,7 +103,7 @@ pub(crate) struct Kernels {
     pub(crate) name: &'static str,
     pub(crate) gemv: Gemv,
     /// For fewer rows of activations than [`FEW`].
-    pub(crate) few: Gemm,
+    pub(crate) skinny: Gemm,
     pub(crate) gemm: Gemm,
 }
 

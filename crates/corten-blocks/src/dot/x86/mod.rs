@@ -15,7 +15,7 @@ use gemm::Product;
 use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::__m256i;
 use std::sync::OnceLock;
-use super_blocks::{few as few_by_super_blocks, rows as rows_by_super_blocks};
+use super_blocks::{rows as rows_by_super_blocks, skinny as skinny_by_super_blocks};
 use vector::{Dot, Sums};
 
 /// The activations that belong to one block.
@@ -137,16 +137,16 @@ macro_rules! for_format {
 
 /// Declares the kernels of an instruction set: a module of its name.
 macro_rules! instruction_set {
-    ($name:ident, $dot:ident, $features:literal, $rows:ident, $few:ident $(, $generic:ident)?) => {
+    ($name:ident, $dot:ident, $features:literal, $rows:ident, $skinny:ident $(, $generic:ident)?) => {
         mod $name {
             use super::gemm::{Product, multiply};
             use super::vector::$dot;
-            use super::{Dot, group32, k_quants, $few, $rows};
+            use super::{Dot, group32, k_quants, $skinny, $rows};
             use crate::dot::Kernels;
             use crate::{Activations, Format};
 
             pub(super) const KERNELS: Kernels =
-                Kernels { name: stringify!($name), gemv, few, gemm };
+                Kernels { name: stringify!($name), gemv, skinny, gemm };
 
             fn gemv(format: Format, bytes: &[u8], x: &Activations, out: &mut [f32]) {
                 // SAFETY: `all` hands out the kernels only where the processor has the features.
@@ -160,7 +160,7 @@ macro_rules! instruction_set {
                 for_format!(format, $rows::<_ $(, $generic)?>(v, bytes, x, out));
             }
 
-            fn few(
+            fn skinny(
                 format: Format,
                 bytes: &[u8],
                 columns: usize,
@@ -170,14 +170,14 @@ macro_rules! instruction_set {
             ) {
                 let product = Product { bytes, columns, x, stride };
                 // SAFETY: `all` hands out the kernels only where the processor has the features.
-                unsafe { few_inner(format, product, out) }
+                unsafe { skinny_inner(format, product, out) }
             }
 
             #[target_feature(enable = $features)]
-            fn few_inner(format: Format, product: Product<'_>, out: &mut [f32]) {
+            fn skinny_inner(format: Format, product: Product<'_>, out: &mut [f32]) {
                 // SAFETY: the features are those of this function.
                 let v = unsafe { Dot::<$dot>::new() };
-                for_format!(format, $few::<_ $(, $generic)?>(v, product, out));
+                for_format!(format, $skinny::<_ $(, $generic)?>(v, product, out));
             }
 
             fn gemm(
@@ -210,7 +210,7 @@ instruction_set!(
     AVX512_VNNI,
     "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni",
     rows_by_super_blocks,
-    few_by_super_blocks
+    skinny_by_super_blocks
 );
 
 /// The kernels that this processor can run, the fastest last.

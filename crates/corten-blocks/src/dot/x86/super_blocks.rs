@@ -58,7 +58,7 @@ pub(super) fn rows<K: SuperBlock>(v: Wide, rows: &[u8], x: &Activations, out: &m
 
 /// The products of rows with a few activations, of which each has results at a distance from those before.
 #[inline(always)]
-pub(super) fn few<K: SuperBlock>(v: Wide, product: Product<'_>, out: &mut [f32]) {
+pub(super) fn skinny<K: SuperBlock>(v: Wide, product: Product<'_>, out: &mut [f32]) {
     let Product { bytes, columns, x, stride } = product;
     for (number, x) in x.chunks(4).enumerate() {
         let out = &mut out[4 * number * stride..];
