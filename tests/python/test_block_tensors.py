@@ -7,6 +7,7 @@ import pathlib
 import pickle
 import tempfile
 import unittest
+import warnings
 
 import numpy as np
 from module_under_test import torch
@@ -188,7 +189,9 @@ class BlockTensors(unittest.TestCase):
         torch.save(held, file)
         for weights_only in (True, False):
             file.seek(0)
-            found = torch.load(file, weights_only=weights_only)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = torch.load(file, weights_only=weights_only)
             self.assert_blocks(found["w"], "Q8_0", self.values)
             self.assert_blocks(found["t"], "Q8_0", self.values.t())
             self.assert_blocks(found["row"], "Q8_0", self.values[2])

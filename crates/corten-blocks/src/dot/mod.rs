@@ -85,9 +85,7 @@ impl Format {
             return Ok(());
         }
         if x.len() < FEW {
-            for (x, out) in x.iter().zip(out.chunks_mut(stride.max(1))) {
-                (best().gemv)(self, rows, x, &mut out[..columns]);
-            }
+            (best().skinny)(self, rows, columns, x, out, stride);
             return Ok(());
         }
         (best().gemm)(self, rows, columns, x, out, stride);
@@ -96,7 +94,7 @@ impl Format {
 }
 
 /// For fewer rows of activations than this, unpacking the weights does not pay.
-const FEW: usize = 10;
+const FEW: usize = 16;
 
 /// The kernels of an instruction set.
 #[derive(Clone, Copy)]
@@ -104,6 +102,8 @@ pub(crate) struct Kernels {
     #[cfg_attr(not(test), expect(dead_code, reason = "told by tests"))]
     pub(crate) name: &'static str,
     pub(crate) gemv: Gemv,
+    /// For fewer rows of activations than [`FEW`].
+    pub(crate) skinny: Gemm,
     pub(crate) gemm: Gemm,
 }
 

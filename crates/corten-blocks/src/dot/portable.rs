@@ -4,7 +4,7 @@ use super::Kernels;
 use crate::activations::GROUP;
 use crate::{Activations, Format, Unpacked};
 
-pub(super) const KERNELS: Kernels = Kernels { name: "portable", gemv, gemm };
+pub(super) const KERNELS: Kernels = Kernels { name: "portable", gemv, skinny: gemm, gemm };
 
 /// See [`Gemm`](super::Gemm).
 fn gemm(

@@ -29,7 +29,7 @@ fn eight(floats: &[f32], start: usize) -> &[f32; 8] {
 
 /// The scales and minimums of 6 bits of `Q4_K` and `Q5_K`, a byte to each.
 #[inline(always)]
-fn scales_and_minimums(bytes: &[u8]) -> (u64, u64) {
+pub(super) fn scales_and_minimums(bytes: &[u8]) -> (u64, u64) {
     let first = u32::from_le_bytes(*part(bytes, 4));
     let second = u32::from_le_bytes(*part(bytes, 8));
     let shared = u32::from_le_bytes(*part(bytes, 12));

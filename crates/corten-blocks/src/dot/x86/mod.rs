@@ -11,10 +11,11 @@ mod wide;
 use super::Kernels;
 use crate::Activations;
 use crate::unpacked::Packing;
+use gemm::Product;
 use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::__m256i;
 use std::sync::OnceLock;
-use super_blocks::rows as rows_by_super_blocks;
+use super_blocks::{rows as rows_by_super_blocks, skinny as skinny_by_super_blocks};
 use vector::{Dot, Sums};
 
 /// The activations that belong to one block.
@@ -105,6 +106,14 @@ fn rows<K: Kernel, const DOT: u8>(v: Dot<DOT>, rows: &[u8], x: &Activations, out
     }
 }
 
+/// The products of rows with a few activations, one after the other.
+#[inline(always)]
+fn one_by_one<K: Kernel, const DOT: u8>(v: Dot<DOT>, product: Product<'_>, out: &mut [f32]) {
+    for (x, out) in product.x.iter().zip(out.chunks_mut(product.stride)) {
+        rows::<K, DOT>(v, product.bytes, x, &mut out[..product.columns]);
+    }
+}
+
 /// Calls a function generic over the kernel of a format.
 macro_rules! for_format {
     ($format:expr, $function:ident::<_ $(, $dot:ident)?>($($argument:expr),*)) => {
@@ -128,15 +137,16 @@ macro_rules! for_format {
 
 /// Declares the kernels of an instruction set: a module of its name.
 macro_rules! instruction_set {
-    ($name:ident, $dot:ident, $features:literal, $rows:ident $(, $generic:ident)?) => {
+    ($name:ident, $dot:ident, $features:literal, $rows:ident, $skinny:ident $(, $generic:ident)?) => {
         mod $name {
             use super::gemm::{Product, multiply};
             use super::vector::$dot;
-            use super::{Dot, group32, k_quants, $rows};
+            use super::{Dot, group32, k_quants, $skinny, $rows};
             use crate::dot::Kernels;
             use crate::{Activations, Format};
 
-            pub(super) const KERNELS: Kernels = Kernels { name: stringify!($name), gemv, gemm };
+            pub(super) const KERNELS: Kernels =
+                Kernels { name: stringify!($name), gemv, skinny, gemm };
 
             fn gemv(format: Format, bytes: &[u8], x: &Activations, out: &mut [f32]) {
                 // SAFETY: `all` hands out the kernels only where the processor has the features.
@@ -148,6 +158,26 @@ macro_rules! instruction_set {
                 // SAFETY: the features are those of this function.
                 let v = unsafe { Dot::<$dot>::new() };
                 for_format!(format, $rows::<_ $(, $generic)?>(v, bytes, x, out));
+            }
+
+            fn skinny(
+                format: Format,
+                bytes: &[u8],
+                columns: usize,
+                x: &[Activations],
+                out: &mut [f32],
+                stride: usize,
+            ) {
+                let product = Product { bytes, columns, x, stride };
+                // SAFETY: `all` hands out the kernels only where the processor has the features.
+                unsafe { skinny_inner(format, product, out) }
+            }
+
+            #[target_feature(enable = $features)]
+            fn skinny_inner(format: Format, product: Product<'_>, out: &mut [f32]) {
+                // SAFETY: the features are those of this function.
+                let v = unsafe { Dot::<$dot>::new() };
+                for_format!(format, $skinny::<_ $(, $generic)?>(v, product, out));
             }
 
             fn gemm(
@@ -173,13 +203,14 @@ macro_rules! instruction_set {
     };
 }
 
-instruction_set!(avx2, MADDUBS, "avx2,fma,f16c", rows, MADDUBS);
-instruction_set!(avx_vnni, AVX_VNNI, "avx2,fma,f16c,avxvnni", rows, AVX_VNNI);
+instruction_set!(avx2, MADDUBS, "avx2,fma,f16c", rows, one_by_one, MADDUBS);
+instruction_set!(avx_vnni, AVX_VNNI, "avx2,fma,f16c,avxvnni", rows, one_by_one, AVX_VNNI);
 instruction_set!(
     avx512_vnni,
     AVX512_VNNI,
     "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni",
-    rows_by_super_blocks
+    rows_by_super_blocks,
+    skinny_by_super_blocks
 );
 
 /// The kernels that this processor can run, the fastest last.

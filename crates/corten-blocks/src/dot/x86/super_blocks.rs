@@ -1,7 +1,8 @@
 //! Products of 256 weights at a time with AVX-512: a block of 256, or eight of 32.
 
+use super::gemm::Product;
 use super::group32::{self, part};
-use super::k_quants;
+use super::k_quants::{self, scales_and_minimums};
 use super::vector::{AVX512_VNNI, Dot};
 use super::{Kernel, rows as rows_of_groups};
 use crate::Activations;
@@ -26,6 +27,9 @@ type Numbers = __m512;
 pub(super) trait SuperBlock: Kernel {
     /// Bytes of a super-block.
     const BYTES: usize = Self::NBYTES * 8 / Self::GROUPS;
+    /// Whether one row of activations is multiplied by vectors of a group each: where levels are ready in a step, that
+    /// needs fewer instructions.
+    const ONE_BY_GROUPS: bool = false;
     /// Whether groups have 16 elements.
     const HALVES: bool = false;
 
@@ -41,63 +45,69 @@ pub(super) trait SuperBlock: Kernel {
     fn two_levels(v: Wide, bytes: &[u8], pair: usize) -> __m512i;
 }
 
-/// The products of rows of a format by the fastest kernel.
-pub(super) trait Rows: Kernel {
-    fn rows(v: Wide, rows: &[u8], x: &Activations, out: &mut [f32]);
-}
-
-impl<K: SuperBlock> Rows for K {
-    #[inline(always)]
-    fn rows(v: Wide, rows: &[u8], x: &Activations, out: &mut [f32]) {
-        rows_of_super_blocks::<K>(v, rows, x, out);
+/// The products of rows with activations.
+#[inline(always)]
+pub(super) fn rows<K: SuperBlock>(v: Wide, rows: &[u8], x: &Activations, out: &mut [f32]) {
+    if K::ONE_BY_GROUPS {
+        rows_of_groups::<K, AVX512_VNNI>(v, rows, x, out);
+    } else {
+        let count = out.len();
+        multiply_rows::<K, 1>(v, rows, std::slice::from_ref(x), out, count, count);
     }
 }
 
-/// Formats whose levels are ready in a step: vectors of a group need fewer instructions.
-macro_rules! by_groups {
-    ($($format:ident)*) => {$(
-        impl Rows for k_quants::$format {
-            #[inline(always)]
-            fn rows(v: Wide, rows: &[u8], x: &Activations, out: &mut [f32]) {
-                rows_of_groups::<Self, AVX512_VNNI>(v, rows, x, out);
-            }
+/// The products of rows with a few activations, of which each has results at a distance from those before.
+#[inline(always)]
+pub(super) fn skinny<K: SuperBlock>(v: Wide, product: Product<'_>, out: &mut [f32]) {
+    let Product { bytes, columns, x, stride } = product;
+    for (number, x) in x.chunks(4).enumerate() {
+        let out = &mut out[4 * number * stride..];
+        match x.len() {
+            4 => multiply_rows::<K, 4>(v, bytes, x, out, columns, stride),
+            3 => multiply_rows::<K, 3>(v, bytes, x, out, columns, stride),
+            2 => multiply_rows::<K, 2>(v, bytes, x, out, columns, stride),
+            _ => rows::<K>(v, bytes, &x[0], &mut out[..columns]),
         }
-    )*};
+    }
 }
 
-by_groups!(Q4K Q5K);
-
-/// The products of rows with activations.
+/// The products of `columns` rows with `N` activations.
 #[inline(always)]
-pub(super) fn rows<K: Rows>(v: Wide, rows: &[u8], x: &Activations, out: &mut [f32]) {
-    K::rows(v, rows, x, out);
-}
-
-#[inline(always)]
-fn rows_of_super_blocks<K: SuperBlock>(v: Wide, rows: &[u8], x: &Activations, out: &mut [f32]) {
-    let each = rows.len() / out.len();
+fn multiply_rows<K: SuperBlock, const N: usize>(
+    v: Wide,
+    rows: &[u8],
+    x: &[Activations],
+    out: &mut [f32],
+    columns: usize,
+    stride: usize,
+) {
+    let each = rows.len() / columns;
     let groups = (each / K::NBYTES * K::GROUPS).next_multiple_of(8);
-    assert!(groups <= x.groups(), "a group for each of the blocks");
-    for (row, out) in rows.chunks_exact(each).zip(out) {
-        let mut sums = Sums::none(v);
+    let x: [&Activations; N] = std::array::from_fn(|i| &x[i]);
+    assert!(x.iter().all(|x| groups <= x.groups()), "a group for each of the blocks");
+    for (place, row) in rows.chunks_exact(each).enumerate() {
+        let mut sums = [Sums::none(v); N];
         let whole = row.chunks_exact(K::BYTES);
         let (count, rest) = (whole.len(), whole.remainder());
         for (number, bytes) in whole.enumerate() {
             // SAFETY: the activations of whole super-blocks are there, as was asserted.
-            unsafe { add::<K>(v, bytes, x, number, &mut sums) };
+            unsafe { add::<K, N>(v, bytes, x, number, &mut sums) };
         }
         if !rest.is_empty() {
             // Blocks of zeros add nothing.
             let mut padded = [0; MOST_BYTES];
             padded[..rest.len()].copy_from_slice(rest);
             // SAFETY: as above; activations are padded to whole super-blocks.
-            unsafe { add::<K>(v, &padded[..K::BYTES], x, count, &mut sums) };
+            unsafe { add::<K, N>(v, &padded[..K::BYTES], x, count, &mut sums) };
         }
-        *out = sums.total(v);
+        for i in 0..N {
+            out[i * stride + place] = sums[i].total(v);
+        }
     }
 }
 
 /// Sums of products in two chains, as each addition waits for the one before, and what minimums take away.
+#[derive(Clone, Copy)]
 struct Sums {
     products: [__m512; 2],
     minimums: __m512,
@@ -125,33 +135,46 @@ impl Sums {
 /// # Safety
 /// The activations have the elements of super-block `number`.
 #[inline(always)]
-unsafe fn add<K: SuperBlock>(
+unsafe fn add<K: SuperBlock, const N: usize>(
     v: Wide,
     bytes: &[u8],
-    x: &Activations,
+    x: [&Activations; N],
     number: usize,
-    sums: &mut Sums,
+    sums: &mut [Sums; N],
 ) {
-    // SAFETY: the caller's, and `Activations` has a scale and a sum for each 32 elements, and two halves.
-    let (integers, scales, totals, halves) = unsafe {
-        (
-            x.integers().get_unchecked(number * ELEMENTS..(number + 1) * ELEMENTS),
-            x.scales.get_unchecked(8 * number..8 * number + 8),
-            x.totals.get_unchecked(8 * number..8 * number + 8),
-            x.halves.get_unchecked(16 * number..16 * number + 16),
-        )
-    };
-    let (of_weights, of_x) = (K::scales(v, bytes), v.eight(scales));
+    let of_weights = K::scales(v, bytes);
     let minimums = K::minimums(v, bytes, of_weights);
-    let (totals, of_x) =
-        if K::HALVES { (v.sixteen(halves), v.doubled(of_x)) } else { (v.eight(totals), of_x) };
-    sums.minimums = v.multiply_add(minimums, totals, sums.minimums);
-    let scales = v.product(of_weights, of_x);
-    for (pair, integers) in integers.as_chunks::<64>().0.iter().enumerate() {
-        let products = v.dot_levels(K::two_levels(v, bytes, pair), integers);
-        let scales =
-            if K::HALVES { v.four_halves(scales, pair) } else { v.two_groups(scales, pair) };
-        sums.products[pair % 2] = v.multiply_add(products, scales, sums.products[pair % 2]);
+    let mut scales = [v.zeros(); N];
+    for i in 0..N {
+        // SAFETY: the caller's, and `Activations` has a scale and a sum for each 32 elements, and two halves.
+        let (of_x, totals, halves) = unsafe {
+            (
+                x[i].scales.get_unchecked(8 * number..8 * number + 8),
+                x[i].totals.get_unchecked(8 * number..8 * number + 8),
+                x[i].halves.get_unchecked(16 * number..16 * number + 16),
+            )
+        };
+        let of_x = v.eight(of_x);
+        let (totals, of_x) =
+            if K::HALVES { (v.sixteen(halves), v.doubled(of_x)) } else { (v.eight(totals), of_x) };
+        sums[i].minimums = v.multiply_add(minimums, totals, sums[i].minimums);
+        scales[i] = v.product(of_weights, of_x);
+    }
+    for pair in 0..4 {
+        let levels = K::two_levels(v, bytes, pair);
+        for i in 0..N {
+            let start = number * ELEMENTS + 64 * pair;
+            // SAFETY: the caller's.
+            let integers = unsafe { x[i].integers().get_unchecked(start..start + 64) };
+            let products = v.dot_levels(levels, integers);
+            let scales = if K::HALVES {
+                v.four_halves(scales[i], pair)
+            } else {
+                v.two_groups(scales[i], pair)
+            };
+            let sum = &mut sums[i].products[pair % 2];
+            *sum = v.multiply_add(products, scales, *sum);
+        }
     }
 }
 
@@ -230,7 +253,8 @@ impl Wide {
 
     /// Sums of four products each of unsigned levels with activations.
     #[inline(always)]
-    fn dot_levels(self, levels: __m512i, integers: &[i8; 64]) -> __m512 {
+    fn dot_levels(self, levels: __m512i, integers: &[i8]) -> __m512 {
+        let integers = &integers[..64];
         // SAFETY: see Note [Proof of instructions]; the integers are there.
         unsafe {
             let integers = _mm512_loadu_si512(integers.as_ptr().cast());
@@ -255,6 +279,13 @@ impl Wide {
             let halves = _mm_insert_epi16::<7>(halves, at(7));
             _mm512_zextps256_ps512(_mm256_cvtph_ps(halves))
         }
+    }
+
+    /// Eight unsigned bytes times a number in half precision.
+    #[inline(always)]
+    fn eight_bytes(self, bytes: u64, scale: [u8; 2]) -> __m512 {
+        // SAFETY: see Note [Proof of instructions].
+        unsafe { _mm512_zextps256_ps512(self.scaled(bytes, self.half(scale))) }
     }
 
     /// Eight signed bytes times a number in half precision.
@@ -446,6 +477,36 @@ impl SuperBlock for group32::Mxfp4 {
         v.looked_up(&E2M1, nibbles_of::<Self>(v, bytes, pair, 1))
     }
 }
+
+/// Declares a format with the scales and minimums of `Q4_K`.
+macro_rules! affine_of_256 {
+    ($format:ident, |$v:ident, $bytes:ident, $pair:ident| $levels:expr) => {
+        impl SuperBlock for k_quants::$format {
+            const ONE_BY_GROUPS: bool = true;
+
+            #[inline(always)]
+            fn scales(v: Wide, bytes: &[u8]) -> Numbers {
+                v.eight_bytes(scales_and_minimums(bytes).0, *part(bytes, 0))
+            }
+
+            #[inline(always)]
+            fn minimums(v: Wide, bytes: &[u8], _: Numbers) -> Numbers {
+                v.eight_bytes(scales_and_minimums(bytes).1, *part(bytes, 2))
+            }
+
+            #[inline(always)]
+            fn two_levels($v: Wide, $bytes: &[u8], $pair: usize) -> __m512i {
+                $levels
+            }
+        }
+    };
+}
+
+affine_of_256!(Q4K, |v, bytes, pair| v.shifted(v.twice(part(bytes, 16 + 32 * pair)), 0, 4, 15));
+affine_of_256!(Q5K, |v, bytes, pair| {
+    let levels = v.shifted(v.twice(part(bytes, 48 + 32 * pair)), 0, 4, 15);
+    v.add_where_set(levels, v.twice(part(bytes, 16)), pair, 16)
+});
 
 impl SuperBlock for k_quants::Q2K {
     const HALVES: bool = true;
