@@ -22,7 +22,8 @@ class Overload:
 
     def __init__(self, name):
         self._qualified = name
-        self.__name__ = name.partition("::")[2]
+        packet, _, overload = name.partition("::")[2].partition(".")
+        self.__name__ = f"{packet}.{overload or 'default'}"
 
     def __call__(self, *args, **kwargs):
         if kwargs and not kwargs.keys().isdisjoint(self._outputs):

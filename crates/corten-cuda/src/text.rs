@@ -205,6 +205,7 @@ pub(crate) fn value_type(dtype: DType) -> &'static str {
         DType::Complex32 | DType::BComplex32 | DType::Complex64 => "ct::Complex<float>",
         DType::Complex128 => "ct::Complex<double>",
         DType::Bool => "ct::Truth",
+        DType::Float32 | DType::Undefined => "float",
         _ if !dtype.is_numeric() => match dtype.itemsize() {
             4 => "ct::Int<ct::u32>",
             2 => "ct::Int<ct::u16>",

@@ -118,7 +118,7 @@ class Overload(ops.Overload):
 
     def __init__(self, name):
         super().__init__(name)
-        packet, _, overload = self.__name__.partition(".")
+        packet, _, overload = name.partition("::")[2].partition(".")
         module, schemas = OPERATORS[packet]
         self._function = getattr(importlib.import_module(f"corten._quantized.{module}"), packet)
         self._arguments = schemas[overload]

@@ -18,6 +18,14 @@ class ScriptObject:
 
     _qualified_name = None
 
+    @property
+    def __class__(self):
+        # Pickles name this class, whatever the object holds.
+        return ScriptObject
+
+    def _become(self, cls):
+        object.__dict__["__class__"].__set__(self, cls)
+
     def __new__(cls, *args, **kwargs):
         return super().__new__(cls)
 
@@ -237,8 +245,8 @@ class _Conv(_Weight):
                 "quantized::qconv_prepack: ONEDNN only supports symmetric quantization of weight, whose zero point "
                 "must be 0."
             )
-        few = self._groups <= 100 and not any(self._lists["output_padding"])
-        return engine == "onednn" or (engine == "x86" and symmetric and few)
+        few = self._groups <= 100 and not self._transpose
+        return few and (engine == "onednn" or engine == "x86" and symmetric)
 
     def _turned(self, integers):
         """The weight of a transposed convolution as that of a convolution."""

@@ -120,10 +120,6 @@ def get_capabilities():
     return MappingProxyType(_capabilities())
 
 
-def _is_vnni_supported():
-    return bool(_capabilities().get("avx512_vnni"))
-
-
 def _capabilities():
     import platform
 

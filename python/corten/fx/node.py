@@ -9,7 +9,7 @@ import types
 import typing
 
 import corten
-from corten import _C
+from corten import _C, ops
 
 from .immutable_collections import immutable_dict, immutable_list
 
@@ -71,6 +71,8 @@ def _find_in_namespaces(func):
 
 def _qualified_name(func):
     """The name by which generated code finds a function."""
+    if isinstance(func, (ops.Overload, ops.Packet)):
+        return f"torch.ops.{func}"
     name = getattr(func, "__name__", None)
     if name is None:
         raise RuntimeError(f"{func!r} has no name")
