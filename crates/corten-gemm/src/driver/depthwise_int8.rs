@@ -25,7 +25,7 @@ const BLOCK: usize = 64;
 pub struct DepthwiseInt8 {
     channels: usize,
     width: usize,
-    /// Groups of taps of a row of the kernel.
+    /// The number of groups of taps in a row of the kernel.
     groups: usize,
     taps: Vec<[i8; GROUP]>,
     has_vnni: bool,

@@ -29,7 +29,7 @@ pub fn max_pool2d(
         "Expected no strides or 1d or 2d strides, got {}",
         stride.len()
     );
-    through_floats(self_, |x| op::max_pool2d(x, kernel_size, stride, padding, dilation, ceil_mode))
+    of_integers(self_, |x| op::max_pool2d(x, kernel_size, stride, padding, dilation, ceil_mode))
 }
 
 /// [`max_pool2d`] of signals.
@@ -67,7 +67,7 @@ pub fn max_pool3d(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    through_floats(self_, |x| op::max_pool3d(x, kernel_size, stride, padding, dilation, ceil_mode))
+    of_integers(self_, |x| op::max_pool3d(x, kernel_size, stride, padding, dilation, ceil_mode))
 }
 
 fn floats(ints: &Tensor) -> Result<Tensor> {

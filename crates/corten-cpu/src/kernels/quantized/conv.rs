@@ -1,7 +1,7 @@
 //! Convolutions as implicit products: patches are copied while they are packed.
 
 use super::patches::{Patches, Sizes};
-use super::weight::{Layout, PackedWeight, with_packed};
+use super::weight::{PackedWeight, with_packed};
 use super::{Finish, Product, Scaling, ToBytes, ToFloats, multiply};
 use crate::kernels::support::{contiguous_in, defined, empty_in, flat};
 use crate::parallel::chunks::for_each_run;
@@ -57,39 +57,34 @@ pub fn convolution(
     }
     let addend = defined(addend).map(|addend| contiguous_in(addend, format)).transpose()?;
     check_addend(addend.as_ref(), &out)?;
-    let outputs = weight.size(0)? as usize;
-    let width = sizes.kernel[2];
-    let joined = if sizes.dilation[2] == 1 { width } else { 1 };
-    let channels = weight.size(1)? as usize;
-    let positions = sizes.kernel.iter().product();
-    let layout = |mergeable| {
-        Layout::of([outputs, channels, positions], groups as usize, [width, joined], mergeable)
-    };
+    let [outputs, channels] = [weight.size(0)? as usize, weight.size(1)? as usize];
+    let layout = |mergeable| sizes.layout([outputs, channels], groups as usize, mergeable);
     let rounding = if onednn { Rounding::OneDnn } else { Rounding::Fbgemm };
+    let to = Results {
+        scale,
+        zero_point,
+        relu,
+        rounding,
+        addend: addend.map(|addend| (addend, addend_scale, addend_zero_point)),
+    };
     with_packed(weight, weight_zero_points, layout, |packed| {
-        let quantised = (input_scale, input_zero_point);
-        let order = scale.map(|_| rounding);
+        let (quantised, order) = ((input_scale, input_zero_point), scale.map(|_| rounding));
         let scaling = Scaling::of(packed, weight_scales, defined(bias), quantised, order)?;
-        let addend = addend.as_ref().map(flat).transpose()?;
-        let (written, input) = (flat(&out)?, flat(&input)?);
-        let mut operands: Vec<(&TensorBase, Access)> = vec![(&written, Access::Write)];
-        operands.push((&input, Access::Read));
-        operands.extend(addend.as_ref().map(|addend| (&**addend, Access::Read)));
-        let set = AccessSet::acquire(&operands)?;
         let call = Call { sizes: &sizes, packed, scaling: &scaling, zero: input_zero_point as u8 };
-        let images = set.read::<u8>(1)?;
-        let Some(scale) = scale else {
-            return call.run(images, &ToFloats { relu }, set.write(0)?);
-        };
-        let addend = match addend {
-            Some(_) => Some((set.read::<u8>(2)?, addend_scale as f32, addend_zero_point as i32)),
-            None => None,
-        };
-        let (scale, zero_point) = (scale as f32, zero_point as i32);
-        let output = Output { scale, zero_point, relu, rounding, addend };
-        call.run(images, &ToBytes { output }, set.write(0)?)
+        call.write(&input, &out, &to)
     })?;
     Ok(out)
+}
+
+/// What results are.
+struct Results {
+    /// The scale of bytes; results are numbers where there is none.
+    scale: Option<f64>,
+    zero_point: i64,
+    relu: bool,
+    rounding: Rounding,
+    /// What is added, with its scale and zero point.
+    addend: Option<(Tensor, f64, i64)>,
 }
 
 struct Call<'a> {
@@ -101,6 +96,27 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Writes the results to `out`.
+    fn write(&self, input: &Tensor, out: &Tensor, to: &Results) -> Result<()> {
+        let addend = to.addend.as_ref().map(|(addend, ..)| flat(addend)).transpose()?;
+        let (out, input) = (flat(out)?, flat(input)?);
+        let mut operands: Vec<(&TensorBase, Access)> = vec![(&out, Access::Write)];
+        operands.push((&input, Access::Read));
+        operands.extend(addend.as_ref().map(|addend| (&**addend, Access::Read)));
+        let set = AccessSet::acquire(&operands)?;
+        let (images, relu) = (set.read::<u8>(1)?, to.relu);
+        let Some(scale) = to.scale else {
+            return self.run(images, &ToFloats { relu }, set.write(0)?);
+        };
+        let addend = match to.addend {
+            Some((_, scale, zero)) => Some((set.read::<u8>(2)?, scale as f32, zero as i32)),
+            None => None,
+        };
+        let (scale, zero_point, rounding) = (scale as f32, to.zero_point as i32, to.rounding);
+        let output = Output { scale, zero_point, relu, rounding, addend };
+        self.run(images, &ToBytes { output }, set.write(0)?)
+    }
+
     fn run<F: Finish>(&self, images: &[u8], finish: &F, out: &mut [F::Out]) -> Result<()> {
         let (layout, sizes) = (self.packed.layout(), self.sizes);
         let bordered;

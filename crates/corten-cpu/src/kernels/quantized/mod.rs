@@ -8,15 +8,17 @@
 mod conv;
 mod linear;
 mod patches;
+mod sums;
 mod weight;
 
 pub use conv::convolution;
 pub use linear::{linear, linear_dynamic};
+pub use sums::sum;
 
 use super::support::contiguous;
 use crate::parallel::chunks::for_each_run;
 use crate::parallel::scratch::with_buffer;
-use corten_core::{Access, AccessSet, DType, Result, ensure};
+use corten_core::{Access, AccessSet, DType, Result, ensure, try_collect, try_to_vec, try_vec};
 use corten_gemm::{
     ByteRows, Output, PrepackedInt8, Requantize, Rounding, View, gemm_prepacked_int8,
 };
@@ -47,7 +49,7 @@ pub(super) fn vector<T: corten_core::Element>(
     let dense = contiguous(&op::to_dtype(tensor, dtype, false, false, None)?)?;
     let access = AccessSet::acquire(&[(&dense, Access::Read)])?;
     let values = access.read::<T>(0)?;
-    Ok(if found == 1 { vec![values[0]; count] } else { values.to_vec() })
+    if found == 1 { try_vec(values[0], count) } else { try_to_vec(values) }
 }
 
 /// How sums become results, with what belongs to it.
@@ -71,8 +73,7 @@ impl Scaling {
         let count = weight.outputs();
         let zero = input_zero_point as i32;
         let steps = weight.steps() as i32;
-        let mut offsets =
-            weight.totals().iter().map(|sum| sum.wrapping_mul(-zero)).collect::<Vec<_>>();
+        let mut offsets = try_collect(weight.totals().iter().map(|sum| sum.wrapping_mul(-zero)))?;
         if let Some(zero_points) = weight.zero_points() {
             for (offset, zero_point) in offsets.iter_mut().zip(zero_points) {
                 *offset = offset.wrapping_add(steps.wrapping_mul(zero).wrapping_mul(*zero_point));
@@ -87,7 +88,7 @@ impl Scaling {
         Ok(Self {
             input_scale,
             weight_scales: vector(scales, DType::Float32, count, "scales of the weight")?,
-            weight_zero_points: weight.zero_points().map(<[i32]>::to_vec),
+            weight_zero_points: weight.zero_points().map(try_to_vec).transpose()?,
             offsets,
             bias,
         })

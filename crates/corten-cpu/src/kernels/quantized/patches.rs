@@ -23,6 +23,18 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
+    /// The layout of a weight of so many outputs and channels of a group.
+    pub(super) fn layout(
+        &self,
+        [outputs, channels]: [usize; 2],
+        groups: usize,
+        mergeable: bool,
+    ) -> Layout {
+        let (positions, width) = (self.kernel.iter().product(), self.kernel[2]);
+        let joined = if self.dilation[2] == 1 { width } else { 1 };
+        Layout::of([outputs, channels, positions], groups, [width, joined], mergeable)
+    }
+
     /// The sizes of the image with its border.
     pub(super) fn bordered(&self) -> [usize; 3] {
         let reach = |axis: usize| {

@@ -2,7 +2,9 @@
 
 use super::vector;
 use crate::gemm::instructions;
-use corten_core::{Access, AccessSet, DType, Result, bug, check_memory, ensure, try_vec};
+use corten_core::{
+    Access, AccessSet, DType, Result, bug, check_memory, ensure, try_collect, try_vec,
+};
 use corten_gemm::{DepthwiseInt8, PrepackedInt8};
 use corten_ops::Tensor;
 use corten_ops::opaque::{self, Prepared};
@@ -174,8 +176,8 @@ fn pack(dense: &Tensor, layout: Layout, zero_points: Option<Vec<i32>>) -> Result
     let products = if depthwise.is_some() { vec![] } else { products(elements, &layout)? };
     let total = |row: &[i8]| row.iter().map(|&x| i32::from(x)).sum();
     let totals = match steps {
-        0 => vec![0; layout.outputs],
-        _ => elements.chunks(steps).map(total).collect(),
+        0 => try_vec(0, layout.outputs)?,
+        _ => try_collect(elements.chunks(steps).map(total))?,
     };
     drop(access);
     Ok(PackedWeight { dense: dense.clone(), layout, products, depthwise, totals, zero_points })
