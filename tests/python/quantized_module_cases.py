@@ -665,10 +665,6 @@ def modules_of_references(torch):
         yield kind, getattr(nnqd, kind).from_reference(made)(filled(torch, 3, 2, 4))
     norm = fill(torch, nn.BatchNorm2d(4)).eval()
     yield "norm", nnq.BatchNorm2d.from_reference(norm, torch.tensor(0.05), torch.tensor(30))(quantized(torch, x[2]))
-    prelu = nn.PReLU(init=0.27)
-    q = torch.ao.quantization
-    prelu.qconfig = q.QConfig(activation=q.default_observer, weight=q.default_observer)
-    yield "prelu", nnq.PReLU.from_reference(prelu, 0.05, 30)(quantized(torch, x[1]))
 
 
 def observed_recurrence(torch):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 import unittest
 import warnings
 
@@ -87,6 +89,15 @@ class Settings(unittest.TestCase):
         for kind, (args, settings) in OTHERS.items():
             with self.subTest(kind=kind):
                 self.assertFalse(list(kind(*args, **settings).parameters()) and kind is nnq.Linear)
+
+    @unittest.skipUnless(torch.__name__ == "corten", "how this package is loaded")
+    def test_they_are_loaded_when_they_are_asked_for(self):
+        program = (
+            "import corten, sys; print([name for name in sys.modules if name.startswith('corten.ao')]);"
+            "corten.ao.nn.qat; print('corten.ao.nn.quantized' in sys.modules)"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout.split(), ["[]", "False"])
 
     def test_older_names(self):
         import importlib

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import unittest
 import warnings
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import quantized_module_cases as cases
 from module_under_test import torch
 
+NUMBER = re.compile(r"(\d+\.\d+(?:e-?\d+)?)")
 GOLDEN = json.loads((Path(__file__).parents[1] / "goldens" / "quantized_modules.json").read_text())
 
 
@@ -31,7 +33,15 @@ def difference(expected, found, tolerance=2e-5):
             return f"{sorted(expected)} beside {sorted(found)}"
         parts = ((key, difference(expected[key], found[key], tolerance)) for key in expected)
         return next((f"{key}: {part}" for key, part in parts if part), None)
+    if isinstance(expected, str) and isinstance(found, str) and expected != found:
+        # Scales in representations.
+        expected, found = ([_number(part) for part in NUMBER.split(text)] for text in (expected, found))
+        return difference(expected, found, tolerance)
     return None if expected == found else f"{expected!r} beside {found!r}"
+
+
+def _number(text):
+    return float(text) if NUMBER.fullmatch(text) else ("text", text)
 
 
 class Modules(unittest.TestCase):
