@@ -26,7 +26,7 @@ from ..utils import _parent_name
 from ._fold import fold_weight
 from .utils import (
     _get_module, create_node_from_old_node_preserve_meta, get_linear_prepack_op_for_dtype,
-    get_qconv_prepack_op,
+    get_qconv_prepack_op, is_dequantize_node,
 )
 
 _ops = corten.ops.quantized
@@ -139,11 +139,6 @@ def _among(node, modules, functions, methods, classes):
     if node.op == "call_method":
         return node.target in methods
     return node.op == "call_module" and type(modules[str(node.target)]) in classes
-
-
-def is_dequantize_node(node):
-    """Whether a node is a call of ``dequantize``."""
-    return isinstance(node, Node) and node.op == "call_method" and node.target == "dequantize"
 
 
 def _is_call(node, function):

@@ -252,3 +252,8 @@ def get_skipped_module_name_and_classes(prepare_custom_config, is_standalone_mod
 def _get_module(node, named_modules):
     """The module that a node calls, or None."""
     return named_modules.get(str(node.target)) if node.op == "call_module" else None
+
+
+def is_dequantize_node(node):
+    """Whether a node is a call of ``dequantize``."""
+    return isinstance(node, Node) and node.op == "call_method" and node.target == "dequantize"
