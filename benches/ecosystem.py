@@ -55,7 +55,7 @@ DIFFERENCES = (
     ("`torch.distributed`", "joins processes", "`is_available()` is false; collectives raise `ValueError` (not "
      "initialised), `init_process_group` raises"),
     ("CUDA, MPS, XPU, MTIA", "drive GPUs", "`is_available()` is false; tensors are made on `cpu` and `meta`"),
-    ("quantised dtypes and modules", "`quint8` …", "names that raise; `fake_quantize` works"),
+    ("block-sparse quantised weights", "`torch.ao.nn.sparse`", "names that raise"),
     ("`uint1` … `int7`, `bits8` …", "dtypes of little use", "names with the attributes of a dtype; operators refuse them"),
     ("libraries linked to libtorch", "load", "do not load: operators of packages in C++ are native here or absent"),
     ("sums of float32", "order depends on the machine", "another order: the last digits differ"),

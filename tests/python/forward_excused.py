@@ -91,6 +91,14 @@ UNCOVERED = {
         aten::_sparse_compressed_tensor_with_dims""",
     "has kernels for GPUs alone, as in PyTorch: tests/cuda/test_attention.py": """
         aten::_scaled_dot_product_efficient_attention aten::_scaled_dot_product_efficient_attention_backward""",
+    "takes or makes quantised tensors: test_quantised.py": """
+        aten::quantize_per_tensor aten::quantize_per_tensor.tensor_qparams aten::quantize_per_tensor.tensors
+        aten::quantize_per_tensor_dynamic aten::quantize_per_channel aten::dequantize.self
+        aten::dequantize.tensors aten::int_repr aten::q_scale aten::q_zero_point
+        aten::q_per_channel_scales aten::q_per_channel_zero_points aten::q_per_channel_axis
+        aten::_make_per_tensor_quantized_tensor aten::_make_per_channel_quantized_tensor
+        aten::_empty_affine_quantized aten::_empty_per_channel_affine_quantized aten::empty_quantized
+        aten::_choose_qparams_per_tensor""",
     "takes tensors of another layout": """
         aten::_to_dense aten::_mkldnn_reshape aten::_mkldnn_transpose aten::mkldnn_linear""",
     "takes or makes tensors in coordinate format: crates/corten/tests/sparse.rs": """

@@ -8,11 +8,12 @@ import io
 
 
 def filled(torch, *shape, step=0.37, size=1.0):
-    """Numbers that no generator draws."""
+    """Numbers that no generator draws and that every machine computes alike: multiples of 1/64 below 1, times a size."""
     count = 1
     for length in shape:
         count *= length
-    return (torch.sin(torch.arange(count, dtype=torch.float32) * step + 0.3) * size).reshape(shape)
+    places = torch.arange(count, dtype=torch.int64) * int(100 * step) + 17
+    return ((places % 127 - 63).to(torch.float32) / 64 * size).reshape(shape)
 
 
 def fill(torch, module, size=0.5):
@@ -488,7 +489,7 @@ def quantized_activations(torch):
     dropout = nnq.Dropout.from_float(nn.Dropout(0.3))
     yield "dropout", [dropout(qx), repr(dropout)]
     prelu = nnq.PReLU(0.05, 100)
-    prelu.set_weight(torch.quantize_per_tensor(torch.tensor([0.25]), 0.01, 0, torch.quint8))
+    prelu.set_weight(torch.quantize_per_tensor(torch.tensor([0.27]), 0.01, 0, torch.quint8))
     yield "prelu", prelu(qx)
     f = nnq.QFunctional()
     f.scale, f.zero_point = 0.1, 60
@@ -621,6 +622,56 @@ def dynamic_recurrence(torch):
         yield "refused", str(error)
 
 
+def modules_of_references(torch):
+    """Quantized modules made of reference modules, as graph mode makes them."""
+    nn, nni, nnq, nniq = torch.nn, torch.ao.nn.intrinsic, torch.ao.nn.quantized, torch.ao.nn.intrinsic.quantized
+    nnqd, nnqr = torch.ao.nn.quantized.dynamic, torch.ao.nn.quantized.reference
+    qparams = {"qscheme": torch.per_tensor_affine, "dtype": torch.qint8, "scale": 0.01, "zero_point": 0}
+    x = {1: filled(torch, 2, 4, 6), 2: filled(torch, 2, 4, 5, 5), 3: filled(torch, 1, 4, 4, 4, 4)}
+    linear = nnqr.Linear.from_float(fill(torch, nn.Linear(4, 3)), qparams)
+    rows = quantized(torch, filled(torch, 5, 4))
+    yield "linear", nnq.Linear.from_reference(linear, 0.05, 30)(rows)
+    yield "dynamic linear", nnqd.Linear.from_reference(linear)(filled(torch, 5, 4))
+    fused = nni.LinearReLU(nn.Linear(4, 3), nn.ReLU())
+    fused[0] = linear
+    yield "linear relu", nniq.LinearReLU.from_reference(fused, 0.05, 30)(rows)
+    yield "dynamic linear relu", torch.ao.nn.intrinsic.quantized.dynamic.LinearReLU.from_reference(fused)(
+        filled(torch, 5, 4))
+    for dim in (1, 2, 3):
+        for kind in ("Conv", "ConvTranspose"):
+            made = fill(torch, getattr(nn, f"{kind}{dim}d")(4, 4, 3, padding=1))
+            made = getattr(nnqr, f"{kind}{dim}d").from_float(made, qparams)
+            module = getattr(nnq, f"{kind}{dim}d").from_reference(made, 0.05, 30)
+            yield f"{kind}{dim}d", module(quantized(torch, x[dim]))
+        made = fill(torch, getattr(nn, f"Conv{dim}d")(4, 4, 3, padding=1))
+        fused = getattr(nni, f"ConvReLU{dim}d")(made, nn.ReLU())
+        fused[0] = getattr(nnqr, f"Conv{dim}d").from_float(made, qparams)
+        module = getattr(nniq, f"ConvReLU{dim}d").from_reference(fused, 0.05, 30)
+        yield f"ConvReLU{dim}d", module(quantized(torch, x[dim]))
+    table = dict(qparams, qscheme=torch.per_channel_affine_float_qparams, dtype=torch.quint8, axis=0,
+                 scale=torch.full((6,), 0.01), zero_point=torch.full((6,), 100.0))
+    made = nnqr.Embedding.from_float(fill(torch, nn.Embedding(6, 8)), table)
+    yield "embedding", nnq.Embedding.from_reference(made)(torch.tensor([0, 5]))
+    made = nnqr.EmbeddingBag.from_float(fill(torch, nn.EmbeddingBag(6, 8, mode="sum")), table)
+    yield "bags", nnq.EmbeddingBag.from_reference(made)(torch.tensor([0, 5]), torch.tensor([0]))
+    for kind in ("RNNCell", "LSTMCell", "GRUCell"):
+        settings = {"weight_ih": qparams, "weight_hh": qparams, "is_decomposed": False}
+        made = getattr(nnqr, kind).from_float(fill(torch, getattr(nn, kind)(4, 3)), settings)
+        yield kind, getattr(nnqd, kind).from_reference(made)(filled(torch, 2, 4))
+    for kind in ("LSTM", "GRU"):
+        made = fill(torch, getattr(nn, kind)(4, 3, bidirectional=True))
+        settings = {n: qparams for n in made._flat_weights_names if n.startswith("weight")}
+        made = getattr(nnqr, kind).from_float(made, {**settings, "is_decomposed": False})
+        yield kind, getattr(nnqd, kind).from_reference(made)(filled(torch, 3, 2, 4))
+    norm = fill(torch, nn.BatchNorm2d(4)).eval()
+    yield "norm", nnq.BatchNorm2d.from_reference(norm, torch.tensor(0.05), torch.tensor(30))(quantized(torch, x[2]))
+    prelu = nn.PReLU(init=0.27)
+    q = torch.ao.quantization
+    prelu.qconfig = q.QConfig(activation=q.default_observer, weight=q.default_observer)
+    # PyTorch's vectors of 32 elements scale what is positive, too; these are fewer.
+    yield "prelu", nnq.PReLU.from_reference(prelu, 0.05, 30)(quantized(torch, filled(torch, 3, 5)))
+
+
 def observed_recurrence(torch):
     """Long short-term memory through observation and conversion, with gates of one scale or of their own."""
     nn, nnqa, nnq = torch.nn, torch.ao.nn.quantizable, torch.ao.nn.quantized
@@ -663,8 +714,8 @@ FLOAT = (
 CASES = (
     *FLOAT, reference_modules, reference_recurrence, quantized_linear, quantized_linear_activations,
     quantized_convolutions, fused_quantized_convolutions, quantized_norms, quantized_activations, quantized_stubs, quantized_functions,
-    quantized_embeddings, dynamic_linear, dynamic_convolutions, dynamic_recurrence, observed_recurrence,
-    observed_attention,
+    quantized_embeddings, dynamic_linear, dynamic_convolutions, dynamic_recurrence,
+    modules_of_references, observed_recurrence, observed_attention,
 )
 
 

@@ -47,6 +47,9 @@ class BlockTensors(unittest.TestCase):
         self.assertTrue(repr(self.blocks).endswith("layout=torch._mkldnn, block_format='Q8_0')"))
         self.assertTrue(torch.equal(self.blocks.half(), self.values.half()))
         self.assertIs(self.blocks.to(torch.float32), self.blocks)
+        for dense in (self.blocks.dequantize(), self.blocks.to_dense(), self.blocks.t().dequantize().t()):
+            self.assertEqual((dense.block_format, dense.layout), (None, torch.strided))
+            self.assertTrue(torch.equal(dense, self.values))
 
     def test_bytes(self):
         data = torch.block_bytes(self.blocks)

@@ -38,6 +38,9 @@ class Modules(unittest.TestCase):
     def check(self, case):
         self.assertTrue(GOLDEN[case.__name__])
         seen = 0
+        engine = torch.backends.quantized.engine
+        self.addCleanup(setattr, torch.backends.quantized, "engine", engine)
+        torch.backends.quantized.engine = getattr(case, "engine", "fbgemm")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for index, (label, value) in enumerate(case(torch)):

@@ -70,6 +70,9 @@ class Operators(unittest.TestCase):
     def test_convolution_of_the_other_engine(self):
         self.compare("fbgemm", lambda name: name.startswith("conv"))
 
+    def test_onednn(self):
+        self.compare("onednn", lambda name: True)
+
     def test_tables_and_recurrent(self):
         others = (*cases.DTYPES, "linear", "conv")
         self.compare("x86", lambda name: not name.startswith(others))

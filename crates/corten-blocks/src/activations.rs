@@ -2,6 +2,10 @@
 
 /// Elements with one scale.
 pub(crate) const GROUP: usize = 32;
+/// Groups are padded with zeros to a multiple of so many, which kernels read at once.
+const PADDED_GROUPS: usize = 8;
+/// Vectors that are read across two cache lines take twice the time.
+const CACHE_LINE: usize = 64;
 
 /// A row of activations in 8 bits: a scale for each 32 elements, and the sums that zero points and minimums are
 /// multiplied with.
@@ -14,7 +18,11 @@ pub(crate) const GROUP: usize = 32;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Activations {
-    pub(crate) integers: Vec<i8>,
+    /// Elements without the padding.
+    len: usize,
+    /// The integers from `start` on, where a cache line begins.
+    aligned: Vec<i8>,
+    start: usize,
     /// Of each group.
     pub(crate) scales: Vec<f32>,
     /// Sums of four integers each: what a zero point of the weights is multiplied with.
@@ -37,7 +45,10 @@ impl Activations {
 
     /// Takes another row, in the memory of the one before.
     pub fn set(&mut self, row: &[f32]) {
-        self.integers.clear();
+        self.aligned.clear();
+        self.aligned.reserve(row.len().next_multiple_of(GROUP * PADDED_GROUPS) + CACHE_LINE);
+        self.start = self.aligned.as_ptr().align_offset(CACHE_LINE).min(CACHE_LINE);
+        self.aligned.resize(self.start, 0);
         self.scales.clear();
         self.sums.clear();
         self.half_sums.clear();
@@ -46,23 +57,32 @@ impl Activations {
         for group in row.chunks(GROUP) {
             self.push(group);
         }
+        self.len = self.integers().len();
+        while !self.scales.len().is_multiple_of(PADDED_GROUPS) {
+            self.push(&[]);
+        }
     }
 
     /// The number of elements, those that were added included.
     pub fn len(&self) -> usize {
-        self.integers.len()
+        self.len
+    }
+
+    /// The groups that there are all numbers of, those of the padding included.
+    pub(crate) fn groups(&self) -> usize {
+        let (groups, halves) = (self.integers().len() / GROUP, self.halves.len() / 2);
+        groups.min(halves).min(self.scales.len()).min(self.totals.len())
+    }
+
+    /// The integers, those of the padding included.
+    #[inline(always)]
+    pub(crate) fn integers(&self) -> &[i8] {
+        &self.aligned[self.start..]
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.integers.is_empty()
-    }
-
-    /// Four integers from one on, in a word.
-    #[inline(always)]
-    pub(crate) fn four(&self, start: usize) -> i32 {
-        let four = self.integers[start..].first_chunk::<4>();
-        four.map_or(0, |four| i32::from_le_bytes(four.map(|integer| integer as u8)))
+        self.len == 0
     }
 
     fn push(&mut self, group: &[f32]) {
@@ -79,6 +99,6 @@ impl Activations {
         self.halves.extend(integers.chunks_exact(16).map(|half| scale * sum(half) as f32));
         self.totals.push(scale * sum(&integers) as f32);
         self.scales.push(scale);
-        self.integers.extend_from_slice(&integers);
+        self.aligned.extend_from_slice(&integers);
     }
 }

@@ -261,9 +261,10 @@ pub fn identifier(name: &str) -> String {
 
 /// The function of an overload: `add_.Tensor` is `add__tensor`, `mT` is `mt`.
 pub fn function_name(schema: &Schema) -> String {
-    let is_named_by_space = schema.name.split_once("__").is_some_and(|(space, _)| {
-        crate::registry::NAMED_BY_SPACE.contains(&space)
-    });
+    let is_named_by_space = schema
+        .name
+        .split_once("__")
+        .is_some_and(|(space, _)| crate::registry::NAMED_BY_SPACE.contains(&space));
     let dot = if is_named_by_space { "__" } else { "_" };
     identifier(&schema.full_name().replace('.', dot).to_ascii_lowercase())
 }

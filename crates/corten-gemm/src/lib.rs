@@ -18,6 +18,7 @@ mod pack;
 mod simd;
 mod types;
 
+pub use driver::depthwise_int8::DepthwiseInt8;
 pub use driver::epilogue::BatchStride;
 pub use driver::gemm::{gemm, gemm_operands};
 pub use driver::int8::{Int8, gemm_int8};
@@ -27,7 +28,7 @@ pub use driver::prepacked::gemm_prepacked;
 #[cfg(target_arch = "x86_64")]
 pub use driver::prepacked_bf16::{PrepackedBf16, gemm_prepacked_bf16};
 pub use driver::prepacked_int8::{ByteRows, PrepackedInt8, gemm_prepacked_int8};
-pub use driver::requantize::{Output, Requantize, Rounding};
+pub use driver::requantize::{Output, Requantize, Rounding, quantize, range};
 pub use kernel::select::Number;
 pub use pack::operand::{ImplicitOperand, Operand, Segments};
 pub use pack::prepacked::PrepackedB;

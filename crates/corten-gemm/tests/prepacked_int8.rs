@@ -1,7 +1,8 @@
 //! Products with prepacked signed bytes, and what their sums become.
 
 use corten_gemm::{
-    ByteRows, Isa, Output, PrepackedInt8, Requantize, Rounding, View, gemm_prepacked_int8,
+    ByteRows, DepthwiseInt8, Isa, Output, PrepackedInt8, Requantize, Rounding, View,
+    gemm_prepacked_int8,
 };
 use std::ops::Range;
 
@@ -73,7 +74,8 @@ fn check([rows, outputs, depth]: [usize; 3], isa: Isa, in_place: bool) {
 #[test]
 fn products_are_exact() {
     for isa in instruction_sets() {
-        for shape in [[1, 1, 4], [1, 70, 36], [7, 64, 64], [13, 130, 100], [3, 5, 2056], [40, 17, 8]]
+        for shape in
+            [[1, 1, 4], [1, 70, 36], [7, 64, 64], [13, 130, 100], [3, 5, 2056], [40, 17, 8]]
         {
             for in_place in [false, true] {
                 check(shape, isa, in_place);
@@ -123,4 +125,30 @@ fn sums_become_bytes() {
     let scale = Requantize { bias: Some(&[1.0, 0.0, 0.0, 0.0]), ..scale };
     scale.to_floats(&mut [9, -9, 100, 8, 10], true, &mut numbers);
     assert_eq!(numbers, [3.5, 0.0, 10.0, 4.0]);
+}
+
+#[test]
+fn depthwise_sums_are_exact() {
+    for isa in instruction_sets() {
+        for (channels, [rows, width]) in
+            [(1, [1, 1]), (70, [3, 3]), (64, [1, 5]), (3, [2, 4]), (130, [5, 7])]
+        {
+            let kernels: Vec<i8> =
+                bytes(channels * rows * width, 3).into_iter().map(|x| x as i8).collect();
+            let step = channels + 1;
+            let starts: Vec<usize> = (0..rows).map(|row| row * (width * step + 2)).collect();
+            let pixels = bytes(starts[rows - 1] + (width - 1) * step + channels, 4);
+            let mut sums = vec![0; channels];
+            DepthwiseInt8::of(&kernels, channels, [rows, width], isa)
+                .sums(&pixels, &starts, step, &mut sums);
+            for channel in 0..channels {
+                let places = (0..rows).flat_map(|row| (0..width).map(move |x| (row, x)));
+                let products = places.map(|(row, x)| {
+                    let pixel = i32::from(pixels[starts[row] + x * step + channel]);
+                    pixel * i32::from(kernels[(channel * rows + row) * width + x])
+                });
+                assert_eq!(sums[channel], products.sum::<i32>(), "{channel} of {channels} {isa:?}");
+            }
+        }
+    }
 }

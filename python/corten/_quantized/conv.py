@@ -182,15 +182,11 @@ for _name in ("stride", "padding", "output_padding", "dilation", "groups", "tran
 
 
 def conv2d_dynamic(qx, packed_weight, reduce_range=False):
-    """A convolution of numbers, which are quantised by their range."""
+    """A convolution of numbers, which are quantised by their range. As in PyTorch the result is quantised by that
+    range, too, and what is beyond it is cut off."""
     scale, zero_point = corten._choose_qparams_per_tensor(qx, reduce_range)
-    bytes_ = corten.quantize_per_tensor(qx, scale, zero_point, corten.quint8).int_repr()
-    lists, packed = packed_weight._lists, packed_weight
-    return _call(
-        "corten::int8_convolution", bytes_, *packed._parts, packed._bias, lists["stride"], lists["padding"],
-        lists["dilation"], lists["output_padding"], packed._groups, packed._transpose, scale, zero_point, None, 0,
-        False, packed.onednn, None, 1.0, 0,
-    )
+    quantised = corten.quantize_per_tensor(qx, scale, zero_point, corten.quint8)
+    return _apply(quantised, packed_weight, scale, zero_point, False).dequantize()
 
 
 conv3d_dynamic = conv_transpose2d_dynamic = conv_transpose3d_dynamic = conv2d_dynamic

@@ -18,6 +18,14 @@ class ScriptObject:
 
     _qualified_name = None
 
+    @property
+    def __class__(self):
+        # Pickles name this class, whatever the object holds.
+        return ScriptObject
+
+    def _become(self, cls):
+        object.__dict__["__class__"].__set__(self, cls)
+
     def __new__(cls, *args, **kwargs):
         return super().__new__(cls)
 
@@ -26,10 +34,20 @@ class ScriptObject:
 
     def __setstate__(self, state):
         state, name = state
+        from corten._quantized import embedding, recurrent  # noqa: F401  (they add their classes)
+
         if name not in CLASSES:
             raise RuntimeError(f"Unknown type name {name!r}: there is no such class in torch.classes")
-        self.__class__ = CLASSES[name]
+        self._become(CLASSES[name])
         self._restore(state)
+
+    def _become(self, kind):
+        object.__dict__["__class__"].__set__(self, kind)
+
+    @property
+    def __class__(self):
+        # Pickles name this class, as PyTorch's do, and pickling compares it with an object's own.
+        return ScriptObject
 
     def __reduce_ex__(self, protocol):
         return copyreg.__newobj__, (ScriptObject,), self.__getstate__()
@@ -157,7 +175,7 @@ class LinearPackedParamsBase(_Weight):
         if weight.is_quantized:
             self.__init__(weight, bias)
         else:
-            self.__class__ = LinearPackedParamsFp16
+            self._become(LinearPackedParamsFp16)
             self.__init__(weight, bias)
 
 
@@ -227,8 +245,8 @@ class _Conv(_Weight):
                 "quantized::qconv_prepack: ONEDNN only supports symmetric quantization of weight, whose zero point "
                 "must be 0."
             )
-        few = self._groups <= 100 and not any(self._lists["output_padding"])
-        return engine == "onednn" or (engine == "x86" and symmetric and few)
+        few = self._groups <= 100 and not self._transpose
+        return few and (engine == "onednn" or engine == "x86" and symmetric)
 
     def _turned(self, integers):
         """The weight of a transposed convolution as that of a convolution."""

@@ -96,7 +96,7 @@ impl Format {
 }
 
 /// For fewer rows of activations than this, unpacking the weights does not pay.
-const FEW: usize = 4;
+const FEW: usize = 10;
 
 /// The kernels of an instruction set.
 #[derive(Clone, Copy)]

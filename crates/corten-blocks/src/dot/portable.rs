@@ -38,7 +38,7 @@ fn dot(format: Format, row: &[u8], x: &Activations, block: &mut Unpacked) -> f32
         }
         for (place, weights) in block.integers[..elements].chunks_exact(group).enumerate() {
             let start = number * elements + place * group;
-            let activations = &x.integers[start..start + group];
+            let activations = &x.integers()[start..start + group];
             let products = weights.iter().zip(activations);
             let product: i32 = products.map(|(&a, &b)| i32::from(a) * i32::from(b)).sum();
             sum += block.scales[place] * x.scales[start / GROUP] * product as f32;

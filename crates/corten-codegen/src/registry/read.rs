@@ -272,7 +272,9 @@ fn body(block: &OpBlock, schema: &Schema) -> Result<Body, String> {
         ("pointwise or kernel", block.pointwise.is_some() || block.kernel.is_some()),
     ];
     let by_key = !block.kernel_at.is_empty() || block.quantized.is_some();
-    if (block.sparse.is_some() || block.sparse_csr.is_some() || by_key) && kinds.iter().all(|kind| !kind.1) {
+    if (block.sparse.is_some() || block.sparse_csr.is_some() || by_key)
+        && kinds.iter().all(|kind| !kind.1)
+    {
         return Ok(Body::Sparse);
     }
     let given: Vec<&str> = kinds.iter().filter(|kind| kind.1).map(|kind| kind.0).collect();

@@ -55,7 +55,10 @@ fn not_promoted(a: DType, b: DType) -> Error {
     if a.is_bits() || b.is_bits() {
         return err!(Runtime, "Promotion from {a} and {b} is unsupported.");
     }
-    err!(Runtime, "Promotion is not supported for dtypes that are stored only, attempted to promote {a} and {b}")
+    err!(
+        Runtime,
+        "Promotion is not supported for dtypes that are stored only, attempted to promote {a} and {b}"
+    )
 }
 
 fn promote_floats(a: DType, b: DType) -> DType {

@@ -130,7 +130,8 @@ impl TensorBase {
     }
 
     fn copy_extra_meta_from(&self, source: &Self) {
-        if source.quantizer().is_none() && self.extra_parts().is_some_and(|e| e.quantizer.is_some()) {
+        if source.quantizer().is_none() && self.extra_parts().is_some_and(|e| e.quantizer.is_some())
+        {
             self.update_extra_meta(|parts| parts.quantizer = None);
         }
         if let Some(extra) = source.extra_meta() {

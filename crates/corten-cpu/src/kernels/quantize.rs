@@ -53,11 +53,7 @@ pub fn quantize_per_channel(
 /// As for [`quantize_per_tensor`].
 pub fn quantize(self_: &Tensor, quantizer: Arc<Quantizer>, dtype: DType) -> Result<Tensor> {
     check_input(self_)?;
-    ensure!(
-        dtype.is_quantized(),
-        Runtime,
-        "ScalarType {dtype} is not supported in new_qtensor."
-    );
+    ensure!(dtype.is_quantized(), Runtime, "ScalarType {dtype} is not supported in new_qtensor.");
     check_axis(self_, &quantizer)?;
     check_zero_points(&quantizer, dtype)?;
     let format = match dtype.elements_per_byte() {

@@ -2,6 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx_gemm;
+pub(crate) mod depthwise_int8;
 pub(crate) mod epilogue;
 pub(crate) mod gemm;
 pub(crate) mod int8;

@@ -11,11 +11,11 @@ use crate::pack::{
     prepacked::PrepackedB,
 };
 use crate::types::isa::Isa;
+use crate::types::view::View;
 #[cfg(target_arch = "x86_64")]
 use crate::types::{
     accumulate::Accumulate, element::Scalar, view::MatrixRef, vnni::Vnni4, workspace::Workspace,
 };
-use crate::types::view::View;
 use std::ops::Range;
 
 /// Signed bytes that are multiplied again and again: a matrix of (outputs, depth), whose depth is a

@@ -85,6 +85,8 @@ compiled! {
     floats(scale: &Requantize<'_>, sums: &mut [i32], relu: bool, out: &mut [f32]) by floats_of;
     fbgemm(scale: &Requantize<'_>, sums: &mut [i32], to: &Output<'_>, out: &mut [u8]) by fbgemm_of;
     onednn(scale: &Requantize<'_>, sums: &mut [i32], to: &Output<'_>, out: &mut [u8]) by onednn_of;
+    to_bytes(numbers: &[f32], scale: f32, zero_point: i32, bytes: &mut [u8]) by bytes_of;
+    to_range(numbers: &[f32], found: &mut (f32, f32)) by range_of;
 }
 
 impl Requantize<'_> {
@@ -199,5 +201,59 @@ fn onednn_of(scale: &Requantize<'_>, sums: &mut [i32], to: &Output<'_>, out: &mu
                 out[i] = byte(factor.mul_add(shifted, number));
             }
         }
+    }
+}
+
+/// The bytes nearest to `number / scale + zero_point`, as far as both slices go.
+///
+/// ```
+/// let mut bytes = [0; 3];
+/// corten_gemm::quantize(&[0.5, -0.75, 1000.0], (0.5, 10), &mut bytes);
+/// assert_eq!(bytes, [11, 8, 255]);
+/// ```
+pub fn quantize(numbers: &[f32], (scale, zero_point): (f32, i32), bytes: &mut [u8]) {
+    to_bytes(numbers, scale, zero_point, bytes);
+}
+
+/// The least and the greatest number; NaN is neither.
+///
+/// ```
+/// assert_eq!(corten_gemm::range(&[1.0, -2.0, 0.5]), (-2.0, 1.0));
+/// ```
+#[must_use]
+pub fn range(numbers: &[f32]) -> (f32, f32) {
+    let mut found = (f32::INFINITY, f32::NEG_INFINITY);
+    to_range(numbers, &mut found);
+    found
+}
+
+#[inline(always)]
+fn bytes_of(numbers: &[f32], scale: f32, zero_point: i32, bytes: &mut [u8]) {
+    let (inverse, zero) = (1.0 / scale, zero_point as f32);
+    let count = numbers.len().min(bytes.len());
+    let (numbers, bytes) = (&numbers[..count], &mut bytes[..count]);
+    for i in 0..count {
+        let near = (numbers[i] * inverse).round_ties_even() + zero;
+        // SAFETY: it lies between 0 and 255, and is not NaN.
+        bytes[i] = unsafe { near.max(0.0).min(255.0).to_int_unchecked::<i32>() as u8 };
+    }
+}
+
+#[inline(always)]
+fn range_of(numbers: &[f32], found: &mut (f32, f32)) {
+    const LANES: usize = 64;
+    let (mut least, mut most) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
+    let (chunks, rest) = numbers.as_chunks::<LANES>();
+    for chunk in chunks {
+        for i in 0..LANES {
+            least[i] = if chunk[i] < least[i] { chunk[i] } else { least[i] };
+            most[i] = if chunk[i] > most[i] { chunk[i] } else { most[i] };
+        }
+    }
+    for &number in least.iter().chain(rest) {
+        found.0 = found.0.min(number);
+    }
+    for &number in most.iter().chain(rest) {
+        found.1 = found.1.max(number);
     }
 }

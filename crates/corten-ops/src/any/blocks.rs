@@ -3,7 +3,7 @@
 use super::view::{clamped_range, selected};
 use crate::opaque;
 use crate::{Tensor, blocks, op};
-use corten_core::{MemoryFormat, Result, geometry};
+use corten_core::{DType, MemoryFormat, Result, geometry};
 
 /// The weights of a block-quantised tensor; other opaque tensors have no views.
 fn weights_of(tensor: &Tensor, operator: &str) -> Result<Tensor> {
@@ -24,6 +24,14 @@ pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tens
     let value = opaque::value(self_)?;
     let copy = op::clone(value.as_ref().unwrap_or(self_), memory_format)?;
     if value.is_some() { opaque::wrap(copy) } else { Ok(copy) }
+}
+
+/// The values of an opaque tensor as `float32`.
+///
+/// # Errors
+/// Those of copying.
+pub fn dequantize(self_: &Tensor) -> Result<Tensor> {
+    op::to_dense(self_, Some(DType::Float32), None)
 }
 
 /// Writes to an opaque tensor; what is written to a block-quantised one is quantised.

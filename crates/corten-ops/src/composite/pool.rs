@@ -17,6 +17,9 @@ pub fn max_pool1d(
     ceil_mode: bool,
 ) -> Result<Tensor> {
     check_max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
+    if self_.is_quantized() {
+        return op::quantized_max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode);
+    }
     let (kernel, step) = (kernel_size[0], stride.first().copied().unwrap_or(kernel_size[0]));
     let whole = padding[0] == 0 && !ceil_mode;
     if whole && kernel <= MOST_SHIFTS && is_dense_cpu(self_) {
@@ -171,6 +174,9 @@ pub fn max_pool2d(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
+    if self_.is_quantized() {
+        return op::quantized_max_pool2d(self_, kernel_size, stride, padding, dilation, ceil_mode);
+    }
     Ok(op::max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?.0)
 }
 
@@ -186,6 +192,9 @@ pub fn max_pool3d(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
+    if self_.is_quantized() {
+        return op::quantized_max_pool3d(self_, kernel_size, stride, padding, dilation, ceil_mode);
+    }
     Ok(op::max_pool3d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?.0)
 }
 

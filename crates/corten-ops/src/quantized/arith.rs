@@ -2,9 +2,7 @@
 
 use super::{integers, of_tensor, over};
 use crate::{Tensor, op};
-use corten_core::{
-    BelowADInplaceOrViewGuard, DType, Quantizer, Result, Scalar, bail, ensure,
-};
+use corten_core::{BelowADInplaceOrViewGuard, DType, Quantizer, Result, Scalar, bail, ensure};
 
 /// The tensor that stands for numbers, on a scale.
 pub(super) fn quantise(numbers: &Tensor, scale: f64, zero: i64, dtype: DType) -> Result<Tensor> {
@@ -50,10 +48,9 @@ pub(super) fn from_steps(
 }
 
 pub(super) fn range_of(dtype: DType) -> Result<(i64, i64)> {
-    dtype.quantized_range().map_or_else(
-        || bail!(Runtime, "{} is not a quantized dtype", dtype.name()),
-        Ok,
-    )
+    dtype
+        .quantized_range()
+        .map_or_else(|| bail!(Runtime, "{} is not a quantized dtype", dtype.name()), Ok)
 }
 
 /// Writes a result of the same dtype to `out`, which keeps its scale.
@@ -109,8 +106,7 @@ fn positive(x: Tensor, relu: bool) -> Result<Tensor> {
 
 fn sum(a: &Tensor, b: &Tensor, scale: f64, zero: i64, relu: bool) -> Result<Tensor> {
     check(a, b, "Add", "shceme")?;
-    let numbers =
-        op::add_tensor(&op::dequantize_self(a)?, &op::dequantize_self(b)?, 1.into())?;
+    let numbers = op::add_tensor(&op::dequantize_self(a)?, &op::dequantize_self(b)?, 1.into())?;
     quantise(&positive(numbers, relu)?, scale, zero, a.dtype())
 }
 
@@ -119,7 +115,8 @@ fn product(a: &Tensor, b: &Tensor, scale: f64, zero: i64, relu: bool) -> Result<
     check(a, b, "Mul", "scheme")?;
     let ((first, _), (second, _)) = (of_tensor(a)?, of_tensor(b)?);
     let factor = first as f32 * second as f32 * (1.0 / scale as f32);
-    let products = op::mul_tensor(&centred(a)?, &centred(b)?)?;
+    let whole = |x: &Tensor| op::contiguous(&centred(x)?, x.suggest_memory_format());
+    let products = op::mul_tensor(&whole(a)?, &whole(b)?)?;
     let steps = op::to_dtype(&products, DType::Float32, false, false, None)?;
     let steps = positive(op::mul_scalar(&steps, Scalar::from(f64::from(factor)))?, relu)?;
     from_steps(&steps, a.dtype(), (scale, zero))
@@ -165,7 +162,12 @@ fn product_with_number(x: &Tensor, number: Scalar, relu: bool) -> Result<Tensor>
     let factor = number.to_f64();
     let ints = integers(x)?;
     if factor == 0.0 {
-        return with_scale(&op::zeros_like(&ints, None, None, None, None, None)?, x.dtype(), 1.0, 0);
+        return with_scale(
+            &op::zeros_like(&ints, None, None, None, None, None)?,
+            x.dtype(),
+            1.0,
+            0,
+        );
     }
     if factor > 0.0 {
         let same = op::clone(&ints, None)?;

@@ -9,11 +9,7 @@ fn floats(tensor: &Tensor) -> Result<Tensor> {
 }
 
 fn check_out(out: &Tensor) -> Result<()> {
-    ensure!(
-        out.dtype() == DType::Bool,
-        Runtime,
-        "The 'out' tensor must have dtype 'torch.bool'"
-    );
+    ensure!(out.dtype() == DType::Bool, Runtime, "The 'out' tensor must have dtype 'torch.bool'");
     Ok(())
 }
 

@@ -65,7 +65,8 @@ fn number(value: Scalar) -> Result<Tensor> {
     op::full(&[], value, Some(DType::Float32), None, None, None)
 }
 
-const PUTS: &str = "index_put for quantized tensors is currently only supported for per tensor quantized tensors";
+const PUTS: &str =
+    "index_put for quantized tensors is currently only supported for per tensor quantized tensors";
 
 /// Replaces the elements at indices.
 ///

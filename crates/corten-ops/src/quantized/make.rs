@@ -4,8 +4,8 @@ use super::channels;
 use crate::affine::AffineParams;
 use crate::{Tensor, op};
 use corten_core::{
-    DType, Device, Layout, MemoryFormat, Quantizer, Result, Scalar, TensorBase, bail,
-    ensure, geometry,
+    DType, Device, Layout, MemoryFormat, Quantizer, Result, Scalar, TensorBase, bail, ensure,
+    geometry,
 };
 use std::sync::Arc;
 

@@ -4,9 +4,7 @@
 //! Note [Quantised tensors] in `corten-core`; loops between floats and integers are kernels of the back ends.
 
 use crate::{Tensor, op};
-use corten_core::{
-    DType, QScheme, Quantizer, Result, TensorBase, VersionCounter, bail, ensure,
-};
+use corten_core::{DType, QScheme, Quantizer, Result, TensorBase, VersionCounter, bail, ensure};
 use std::sync::Arc;
 
 pub mod activation;
@@ -64,7 +62,10 @@ pub(crate) fn of_integers(
 pub fn of_tensor(tensor: &Tensor) -> Result<(f64, i64)> {
     let quantizer = tensor.known_quantizer()?;
     let Some(found) = quantizer.of_tensor() else {
-        bail!(Runtime, "Expected quantizer->qscheme() == kPerTensorAffine to be true, but got false.");
+        bail!(
+            Runtime,
+            "Expected quantizer->qscheme() == kPerTensorAffine to be true, but got false."
+        );
     };
     Ok(found)
 }
@@ -113,7 +114,8 @@ pub fn channels(scales: &Tensor, zero_points: &Tensor, axis: i64) -> Result<Arc<
             (kept(scales, DType::Float32)?, kept(zero_points, DType::Float32)?);
         Quantizer::PerChannelFloat { scales, zero_points, axis }
     } else {
-        let (scales, zero_points) = (kept(scales, DType::Float64)?, kept(zero_points, DType::Int64)?);
+        let (scales, zero_points) =
+            (kept(scales, DType::Float64)?, kept(zero_points, DType::Int64)?);
         Quantizer::PerChannel { scales, zero_points, axis }
     }))
 }

@@ -29,9 +29,7 @@ pub fn max_pool2d(
         "Expected no strides or 1d or 2d strides, got {}",
         stride.len()
     );
-    through_floats(self_, |x| {
-        op::max_pool2d(x, kernel_size, stride, padding, dilation, ceil_mode)
-    })
+    through_floats(self_, |x| op::max_pool2d(x, kernel_size, stride, padding, dilation, ceil_mode))
 }
 
 /// [`max_pool2d`] of signals.
@@ -69,9 +67,7 @@ pub fn max_pool3d(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    through_floats(self_, |x| {
-        op::max_pool3d(x, kernel_size, stride, padding, dilation, ceil_mode)
-    })
+    through_floats(self_, |x| op::max_pool3d(x, kernel_size, stride, padding, dilation, ceil_mode))
 }
 
 fn floats(ints: &Tensor) -> Result<Tensor> {
@@ -114,7 +110,13 @@ pub fn avg_pool2d(
 ) -> Result<Tensor> {
     means(self_, is_channels_last(self_), |x| {
         op::avg_pool2d(
-            x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
+            x,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
         )
     })
 }
@@ -133,11 +135,18 @@ pub fn avg_pool3d(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     means(self_, true, |x| {
-        let last = if x.dim() == 5 { MemoryFormat::ChannelsLast3d } else { MemoryFormat::Contiguous };
-        op::avg_pool3d(
-            &op::contiguous(x, last)?, kernel_size, stride, padding, ceil_mode, count_include_pad,
+        let pooled = op::avg_pool3d(
+            x,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
             divisor_override,
-        )
+        )?;
+        let is_batch = pooled.dim() == 5;
+        let format = if is_batch { MemoryFormat::ChannelsLast3d } else { MemoryFormat::Contiguous };
+        op::contiguous(&pooled, format)
     })
 }
 
@@ -326,7 +335,8 @@ pub fn upsample_bilinear2d(
     let height = taps(output_size[0], sizes[2], align_corners, scales_h);
     let found = between(&between(&numbers, 3, width)?, 2, height)?;
     let steps = op::sub_scalar(&found, Scalar::from(zero), 1.into())?;
-    let format = if is_channels_last(self_) { MemoryFormat::ChannelsLast } else { MemoryFormat::Contiguous };
+    let format =
+        if is_channels_last(self_) { MemoryFormat::ChannelsLast } else { MemoryFormat::Contiguous };
     from_steps(&op::contiguous(&steps, format)?, self_.dtype(), (scale, zero))
 }
 
@@ -353,20 +363,6 @@ pub fn reflection_pad2d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
 pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
     let value = super::activation::integer(self_, value.to_f64())?;
     of_integers(self_, |x| op::constant_pad_nd(x, pad, Scalar::from(value)))
-}
-
-/// Channels in another order.
-///
-/// # Errors
-/// `Runtime` for another dtype than `quint8`, and those of `channel_shuffle`.
-pub fn channel_shuffle(self_: &Tensor, groups: i64) -> Result<Tensor> {
-    ensure!(
-        self_.dtype() == DType::QUInt8,
-        Runtime,
-        "Quantized channel shuffle works only on QUInt8 but got {}",
-        self_.dtype()
-    );
-    of_integers(self_, |x| op::channel_shuffle(x, groups))
 }
 
 /// Pixels at places of a grid.

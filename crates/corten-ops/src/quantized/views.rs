@@ -6,11 +6,7 @@ use corten_core::{DType, Quantizer, Result, TensorBase, VersionCounter, bail, en
 use std::sync::Arc;
 
 /// The view that `dense` is of the integers, with a quantizer.
-fn as_view(
-    self_: &Tensor,
-    dense: &Tensor,
-    quantizer: Option<Arc<Quantizer>>,
-) -> Result<Tensor> {
+fn as_view(self_: &Tensor, dense: &Tensor, quantizer: Option<Arc<Quantizer>>) -> Result<Tensor> {
     let (sizes, strides) = (dense.sizes(), dense.strides());
     Ok(self_.view_with_quantizer(&sizes, &strides, dense.storage_offset(), quantizer)?.into())
 }
@@ -35,10 +31,7 @@ fn unnamed(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// A view of the same elements in the same order.
-fn same_elements(
-    self_: &Tensor,
-    view: impl FnOnce(&Tensor) -> Result<Tensor>,
-) -> Result<Tensor> {
+fn same_elements(self_: &Tensor, view: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
     as_view(self_, &view(&unnamed(self_)?)?, self_.quantizer())
 }
 

@@ -106,11 +106,16 @@ where
             ints[i] = v.splat_int(-i32::from(K::ZERO) * sum);
         }
     }
-    let levels = &panel.levels[group * size * rows..(group + 1) * size * rows];
-    for (place, levels) in levels.chunks_exact(4 * rows).enumerate() {
-        let levels = v.load_levels(levels);
+    // Slices of known lengths need no checks within the loop.
+    let mut integers = [[].as_slice(); N];
+    for i in 0..N {
+        integers[i] = &x[i].integers()[group * size..][..size];
+    }
+    let levels = &panel.levels[group * size * rows..][..size * rows];
+    for place in 0..size / 4 {
+        let levels = v.load_levels(&levels[4 * rows * place..]);
         for i in 0..N {
-            let four = x[i].four(group * size + 4 * place);
+            let four = four_of(integers[i], 4 * place);
             ints[i] = if is_signed(DOT, K::ZERO) {
                 v.dot_rows::<true>(ints[i], levels, four)
             } else {
@@ -119,4 +124,11 @@ where
         }
     }
     ints
+}
+
+/// Four integers from one on, in a word.
+#[inline(always)]
+fn four_of(integers: &[i8], start: usize) -> i32 {
+    let four = integers[start..].first_chunk::<4>();
+    four.map_or(0, |four| i32::from_le_bytes(four.map(|integer| integer as u8)))
 }

@@ -4,6 +4,7 @@ mod gemm;
 mod group32;
 mod k_quants;
 mod panel;
+mod super_blocks;
 mod vector;
 mod wide;
 
@@ -13,6 +14,7 @@ use crate::unpacked::Packing;
 use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::__m256i;
 use std::sync::OnceLock;
+use super_blocks::rows as rows_by_super_blocks;
 use vector::{Dot, Sums};
 
 /// The activations that belong to one block.
@@ -28,7 +30,7 @@ struct Operand<'a> {
 impl<'a> Operand<'a> {
     fn of(x: &'a Activations) -> Self {
         Self {
-            integers: x.integers.as_chunks().0,
+            integers: x.integers().as_chunks().0,
             scales: &x.scales,
             sums: x.sums.as_chunks().0,
             halves: &x.halves,
@@ -105,32 +107,32 @@ fn rows<K: Kernel, const DOT: u8>(v: Dot<DOT>, rows: &[u8], x: &Activations, out
 
 /// Calls a function generic over the kernel of a format.
 macro_rules! for_format {
-    ($format:expr, $function:ident::<_, $dot:ident>($($argument:expr),*)) => {
+    ($format:expr, $function:ident::<_ $(, $dot:ident)?>($($argument:expr),*)) => {
         match $format {
-            Format::Q4_0 => $function::<group32::Q4_0, $dot>($($argument),*),
-            Format::Q4_1 => $function::<group32::Q4_1, $dot>($($argument),*),
-            Format::Q5_0 => $function::<group32::Q5_0, $dot>($($argument),*),
-            Format::Q5_1 => $function::<group32::Q5_1, $dot>($($argument),*),
-            Format::Q8_0 => $function::<group32::Q8_0, $dot>($($argument),*),
-            Format::IQ4NL => $function::<group32::Iq4Nl, $dot>($($argument),*),
-            Format::MXFP4 => $function::<group32::Mxfp4, $dot>($($argument),*),
-            Format::Q2K => $function::<k_quants::Q2K, $dot>($($argument),*),
-            Format::Q3K => $function::<k_quants::Q3K, $dot>($($argument),*),
-            Format::Q4K => $function::<k_quants::Q4K, $dot>($($argument),*),
-            Format::Q5K => $function::<k_quants::Q5K, $dot>($($argument),*),
-            Format::Q6K => $function::<k_quants::Q6K, $dot>($($argument),*),
-            Format::IQ4XS => $function::<k_quants::Iq4Xs, $dot>($($argument),*),
+            Format::Q4_0 => $function::<group32::Q4_0 $(, $dot)?>($($argument),*),
+            Format::Q4_1 => $function::<group32::Q4_1 $(, $dot)?>($($argument),*),
+            Format::Q5_0 => $function::<group32::Q5_0 $(, $dot)?>($($argument),*),
+            Format::Q5_1 => $function::<group32::Q5_1 $(, $dot)?>($($argument),*),
+            Format::Q8_0 => $function::<group32::Q8_0 $(, $dot)?>($($argument),*),
+            Format::IQ4NL => $function::<group32::Iq4Nl $(, $dot)?>($($argument),*),
+            Format::MXFP4 => $function::<group32::Mxfp4 $(, $dot)?>($($argument),*),
+            Format::Q2K => $function::<k_quants::Q2K $(, $dot)?>($($argument),*),
+            Format::Q3K => $function::<k_quants::Q3K $(, $dot)?>($($argument),*),
+            Format::Q4K => $function::<k_quants::Q4K $(, $dot)?>($($argument),*),
+            Format::Q5K => $function::<k_quants::Q5K $(, $dot)?>($($argument),*),
+            Format::Q6K => $function::<k_quants::Q6K $(, $dot)?>($($argument),*),
+            Format::IQ4XS => $function::<k_quants::Iq4Xs $(, $dot)?>($($argument),*),
         }
     };
 }
 
 /// Declares the kernels of an instruction set: a module of its name.
 macro_rules! instruction_set {
-    ($name:ident, $dot:ident, $features:literal) => {
+    ($name:ident, $dot:ident, $features:literal, $rows:ident $(, $generic:ident)?) => {
         mod $name {
             use super::gemm::{Product, multiply};
             use super::vector::$dot;
-            use super::{Dot, group32, k_quants, rows};
+            use super::{Dot, group32, k_quants, $rows};
             use crate::dot::Kernels;
             use crate::{Activations, Format};
 
@@ -145,7 +147,7 @@ macro_rules! instruction_set {
             fn gemv_inner(format: Format, bytes: &[u8], x: &Activations, out: &mut [f32]) {
                 // SAFETY: the features are those of this function.
                 let v = unsafe { Dot::<$dot>::new() };
-                for_format!(format, rows::<_, $dot>(v, bytes, x, out));
+                for_format!(format, $rows::<_ $(, $generic)?>(v, bytes, x, out));
             }
 
             fn gemm(
@@ -171,9 +173,14 @@ macro_rules! instruction_set {
     };
 }
 
-instruction_set!(avx2, MADDUBS, "avx2,fma,f16c");
-instruction_set!(avx_vnni, AVX_VNNI, "avx2,fma,f16c,avxvnni");
-instruction_set!(avx512_vnni, AVX512_VNNI, "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni");
+instruction_set!(avx2, MADDUBS, "avx2,fma,f16c", rows, MADDUBS);
+instruction_set!(avx_vnni, AVX_VNNI, "avx2,fma,f16c,avxvnni", rows, AVX_VNNI);
+instruction_set!(
+    avx512_vnni,
+    AVX512_VNNI,
+    "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni",
+    rows_by_super_blocks
+);
 
 /// The kernels that this processor can run, the fastest last.
 pub(super) fn all() -> Vec<Kernels> {

@@ -139,12 +139,30 @@ impl<const DOT: u8> Dot<DOT> {
         }
     }
 
+    /// Two bytes, and zeros.
+    ///
+    /// The compiler would insert them into a register whose other bytes stay, so that each block waited for the one
+    /// before.
+    #[inline(always)]
+    pub(super) fn low_word(self, bytes: [u8; 2]) -> __m128i {
+        let word: __m128i;
+        // SAFETY: see Note [Proof of instructions]; it moves one register to another.
+        unsafe {
+            std::arch::asm!(
+                "vmovd {word}, {bits:e}",
+                word = lateout(xmm_reg) word,
+                bits = in(reg) u32::from(u16::from_le_bytes(bytes)),
+                options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        word
+    }
+
     /// A number in half precision.
     #[inline(always)]
     pub(super) fn half(self, bytes: [u8; 2]) -> f32 {
-        let bits = i32::from(u16::from_le_bytes(bytes));
         // SAFETY: see Note [Proof of instructions].
-        unsafe { _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits))) }
+        unsafe { _mm_cvtss_f32(_mm_cvtph_ps(self.low_word(bytes))) }
     }
 
     /// Eight unsigned bytes times a number.

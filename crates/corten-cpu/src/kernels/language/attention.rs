@@ -392,7 +392,7 @@ impl RowKernel<f32> for Scores<'_> {
     fn run<V: Lanes<Elem = f32>>(self) {
         let Self { queries, keys, width, first, scores } = self;
         if width == 0 {
-            return;
+            return scores.fill(0.0);
         }
         let (count, members) = (keys.len() / width, queries.len() / width);
         let mut key = 0;

@@ -3,9 +3,11 @@
 use super::patches::{Patches, Sizes};
 use super::weight::{Layout, PackedWeight, with_packed};
 use super::{Finish, Product, Scaling, ToBytes, ToFloats, multiply};
-use crate::kernels::support::{contiguous_in, defined, empty_in};
+use crate::kernels::support::{contiguous_in, defined, empty_in, flat};
+use crate::parallel::chunks::for_each_run;
+use crate::parallel::scratch::with_buffer;
 use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, TensorBase, ensure};
-use corten_gemm::{Output, Rounding};
+use corten_gemm::{DepthwiseInt8, Output, Rounding};
 use corten_ops::Tensor;
 
 /// The list arguments of a convolution.
@@ -56,18 +58,21 @@ pub fn convolution(
     let addend = defined(addend).map(|addend| contiguous_in(addend, format)).transpose()?;
     check_addend(addend.as_ref(), &out)?;
     let outputs = weight.size(0)? as usize;
-    let joined = if sizes.dilation[2] == 1 { sizes.kernel[2] } else { 1 };
+    let width = sizes.kernel[2];
+    let joined = if sizes.dilation[2] == 1 { width } else { 1 };
     let channels = weight.size(1)? as usize;
     let positions = sizes.kernel.iter().product();
     let layout = |mergeable| {
-        Layout::of([outputs, channels, positions], groups as usize, joined, mergeable)
+        Layout::of([outputs, channels, positions], groups as usize, [width, joined], mergeable)
     };
     let rounding = if onednn { Rounding::OneDnn } else { Rounding::Fbgemm };
     with_packed(weight, weight_zero_points, layout, |packed| {
         let quantised = (input_scale, input_zero_point);
         let order = scale.map(|_| rounding);
         let scaling = Scaling::of(packed, weight_scales, defined(bias), quantised, order)?;
-        let mut operands: Vec<(&TensorBase, Access)> = vec![(&out, Access::Write)];
+        let addend = addend.as_ref().map(flat).transpose()?;
+        let (written, input) = (flat(&out)?, flat(&input)?);
+        let mut operands: Vec<(&TensorBase, Access)> = vec![(&written, Access::Write)];
         operands.push((&input, Access::Read));
         operands.extend(addend.as_ref().map(|addend| (&**addend, Access::Read)));
         let set = AccessSet::acquire(&operands)?;
@@ -77,9 +82,7 @@ pub fn convolution(
             return call.run(images, &ToFloats { relu }, set.write(0)?);
         };
         let addend = match addend {
-            Some(_) => {
-                Some((set.read::<u8>(2)?, addend_scale as f32, addend_zero_point as i32))
-            }
+            Some(_) => Some((set.read::<u8>(2)?, addend_scale as f32, addend_zero_point as i32)),
             None => None,
         };
         let (scale, zero_point) = (scale as f32, zero_point as i32);
@@ -107,6 +110,9 @@ impl Call<'_> {
         } else {
             (images, sizes.image)
         };
+        if let Some(kernels) = self.packed.depthwise() {
+            return self.depthwise(kernels, images, whole, finish, out);
+        }
         let outputs = layout.product_outputs();
         let packed = self.packed.products();
         let patches: Vec<_> =
@@ -120,6 +126,37 @@ impl Call<'_> {
         multiply(&products, (sizes.rows(), layout.outputs), self.scaling, finish, out)
     }
 }
+
+impl Call<'_> {
+    /// A convolution whose channels have a kernel each.
+    fn depthwise<F: Finish>(
+        &self,
+        kernels: &DepthwiseInt8,
+        images: &[u8],
+        whole: [usize; 3],
+        finish: &F,
+        out: &mut [F::Out],
+    ) -> Result<()> {
+        let (sizes, channels) = (self.sizes, self.sizes.channels);
+        let step = sizes.dilation[2] * channels;
+        let rows: Vec<_> = sizes.kernel_rows(whole).map(|pixel| pixel * channels).collect();
+        let work = channels * sizes.kernel.iter().product::<usize>();
+        for_each_run(out, channels, DEPTHWISE_GRAIN.div_ceil(work.max(1)), |range, out| {
+            with_buffer::<i32, ()>(channels, |sums| {
+                for (row, out) in range.clone().zip(out.chunks_mut(channels)) {
+                    let first = sizes.first_pixel(row, whole) * channels;
+                    kernels.sums(&images[first..], &rows, step, sums);
+                    let scale = self.scaling.part(0..channels);
+                    finish.finish(&scale, sums, row * channels, out);
+                }
+            });
+            Ok(())
+        })
+    }
+}
+
+/// Products of a depthwise convolution that are worth a thread.
+const DEPTHWISE_GRAIN: usize = 1 << 17;
 
 /// Results lie channels last.
 fn format_of(input: &Tensor) -> MemoryFormat {
@@ -180,7 +217,8 @@ fn sizes_of(input: &Tensor, weight: &Tensor, lists: &Lists<'_>) -> Result<(Sizes
     };
     let mut shape = vec![from[0], kernel[0]];
     for axis in 0..axes {
-        let result = axis_of(&mut sizes, 3 - axes + axis, axis, [from[axis + 2], kernel[axis + 2]], lists)?;
+        let result =
+            axis_of(&mut sizes, 3 - axes + axis, axis, [from[axis + 2], kernel[axis + 2]], lists)?;
         shape.push(result);
     }
     Ok((sizes, shape))

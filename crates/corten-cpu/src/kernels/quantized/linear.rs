@@ -4,9 +4,8 @@ use super::weight::{Layout, with_packed};
 use super::{Product, Scaling, ToBytes, ToFloats, contiguous, multiply};
 use crate::kernels::support::{defined, empty_as};
 use crate::parallel::scratch::with_buffer;
-use crate::rows::loops::compiled;
 use corten_core::{Access, AccessSet, DType, Result, TensorBase, ensure};
-use corten_gemm::{ByteRows, Output, Rounding};
+use corten_gemm::{ByteRows, Output, Rounding, quantize, range};
 use corten_ops::Tensor;
 use corten_ops::affine::AffineParams;
 use std::ops::Range;
@@ -50,7 +49,7 @@ fn shape(input: &Tensor, weight: &Tensor) -> Result<(Vec<i64>, usize)> {
 
 fn layout(weight: &Tensor) -> Result<Layout> {
     let [outputs, depth] = [weight.size(0)? as usize, weight.size(1)? as usize];
-    Ok(Layout::of([outputs, depth, 1], 1, 1, false))
+    Ok(Layout::of([outputs, depth, 1], 1, [1, 1], false))
 }
 
 /// A linear layer of bytes: bytes of another scale, or numbers where none is given.
@@ -84,26 +83,37 @@ pub fn linear(
     }
     let layout = layout(weight)?;
     let rounding = if onednn { Rounding::OneDnn } else { Rounding::Fbgemm };
-    with_packed(weight, weight_zero_points, |_| layout, |packed| {
-        let quantised = (input_scale, input_zero_point);
-        let order = scale.map(|_| rounding);
-        let scaling = Scaling::of(packed, weight_scales, defined(bias), quantised, order)?;
-        let set = AccessSet::acquire(&[(&out, Access::Write), (&input, Access::Read)])?;
-        let source = DenseRows { bytes: set.read(1)?, depth: packed.steps() };
-        let outputs = packed.outputs();
-        let weight = &packed.products()[0];
-        let product = [Product { rows: &source, weight, first: 0, outputs }];
-        match scale {
-            None => {
-                multiply(&product, (rows, outputs), &scaling, &ToFloats { relu }, set.write(0)?)
+    with_packed(
+        weight,
+        weight_zero_points,
+        |_| layout,
+        |packed| {
+            let quantised = (input_scale, input_zero_point);
+            let order = scale.map(|_| rounding);
+            let scaling = Scaling::of(packed, weight_scales, defined(bias), quantised, order)?;
+            let set = AccessSet::acquire(&[(&out, Access::Write), (&input, Access::Read)])?;
+            let source = DenseRows { bytes: set.read(1)?, depth: packed.steps() };
+            let outputs = packed.outputs();
+            let weight = &packed.products()[0];
+            let product = [Product { rows: &source, weight, first: 0, outputs }];
+            match scale {
+                None => {
+                    multiply(&product, (rows, outputs), &scaling, &ToFloats { relu }, set.write(0)?)
+                }
+                Some(scale) => {
+                    let (scale, zero_point) = (scale as f32, zero_point as i32);
+                    let output = Output { scale, zero_point, relu, rounding, addend: None };
+                    multiply(
+                        &product,
+                        (rows, outputs),
+                        &scaling,
+                        &ToBytes { output },
+                        set.write(0)?,
+                    )
+                }
             }
-            Some(scale) => {
-                let (scale, zero_point) = (scale as f32, zero_point as i32);
-                let output = Output { scale, zero_point, relu, rounding, addend: None };
-                multiply(&product, (rows, outputs), &scaling, &ToBytes { output }, set.write(0)?)
-            }
-        }
-    })?;
+        },
+    )?;
     Ok(out)
 }
 
@@ -132,58 +142,35 @@ pub fn linear_dynamic(
         return Ok(out);
     }
     let layout = layout(weight)?;
-    with_packed(weight, weight_zero_points, |_| layout, |packed| {
-        let mut operands: Vec<(&TensorBase, Access)> = vec![(&out, Access::Write)];
-        operands.push((&input, Access::Read));
-        let set = AccessSet::acquire(&operands)?;
-        let numbers = set.read::<f32>(1)?;
-        let (least, most) = range(numbers);
-        ensure!(
-            least.is_finite() && most.is_finite(),
-            Runtime,
-            "the input of a dynamically quantized layer must be finite, but its range is [{least}, {most}]"
-        );
-        let most_level = if reduce_range { 127 } else { 255 };
-        let AffineParams { scale, zero_point } =
-            AffineParams::of_range(least, most, 0, most_level, false)?;
-        let scaling =
-            Scaling::of(packed, weight_scales, defined(bias), (scale, zero_point), None)?;
-        with_buffer::<u8, _>(numbers.len(), |bytes| {
-            quantise(numbers, (scale, zero_point), bytes);
-            let source = DenseRows { bytes, depth: packed.steps() };
-            let outputs = packed.outputs();
-            let weight = &packed.products()[0];
-            let product = [Product { rows: &source, weight, first: 0, outputs }];
-            multiply(&product, (rows, outputs), &scaling, &ToFloats { relu }, set.write(0)?)
-        })
-    })?;
+    with_packed(
+        weight,
+        weight_zero_points,
+        |_| layout,
+        |packed| {
+            let mut operands: Vec<(&TensorBase, Access)> = vec![(&out, Access::Write)];
+            operands.push((&input, Access::Read));
+            let set = AccessSet::acquire(&operands)?;
+            let numbers = set.read::<f32>(1)?;
+            let (least, most) = range(numbers);
+            ensure!(
+                least.is_finite() && most.is_finite(),
+                Runtime,
+                "the input of a dynamically quantized layer must be finite, but its range is [{least}, {most}]"
+            );
+            let most_level = if reduce_range { 127 } else { 255 };
+            let AffineParams { scale, zero_point } =
+                AffineParams::of_range(least, most, 0, most_level, false)?;
+            let scaling =
+                Scaling::of(packed, weight_scales, defined(bias), (scale, zero_point), None)?;
+            with_buffer::<u8, _>(numbers.len(), |bytes| {
+                quantize(numbers, (scale as f32, zero_point as i32), bytes);
+                let source = DenseRows { bytes, depth: packed.steps() };
+                let outputs = packed.outputs();
+                let weight = &packed.products()[0];
+                let product = [Product { rows: &source, weight, first: 0, outputs }];
+                multiply(&product, (rows, outputs), &scaling, &ToFloats { relu }, set.write(0)?)
+            })
+        },
+    )?;
     Ok(out)
-}
-
-/// The least and the greatest number; NaN counts as neither.
-fn range(numbers: &[f32]) -> (f32, f32) {
-    const LANES: usize = 64;
-    compiled(|| {
-        let (mut least, mut most) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
-        let (chunks, rest) = numbers.as_chunks::<LANES>();
-        for chunk in chunks {
-            for i in 0..LANES {
-                least[i] = if chunk[i] < least[i] { chunk[i] } else { least[i] };
-                most[i] = if chunk[i] > most[i] { chunk[i] } else { most[i] };
-            }
-        }
-        let all = least.iter().chain(rest).fold(f32::INFINITY, |a, &b| a.min(b));
-        (all, most.iter().chain(rest).fold(f32::NEG_INFINITY, |a, &b| a.max(b)))
-    })
-}
-
-/// The bytes that stand for numbers.
-fn quantise(numbers: &[f32], (scale, zero_point): (f64, i64), bytes: &mut [u8]) {
-    let (inverse, zero) = (1.0 / scale as f32, zero_point as f32);
-    compiled(|| {
-        for (byte, number) in bytes.iter_mut().zip(numbers) {
-            let scaled = (number * inverse).round_ties_even() + zero;
-            *byte = scaled.max(0.0).min(255.0) as u8;
-        }
-    });
 }

@@ -71,7 +71,8 @@ impl Scaling {
         let count = weight.outputs();
         let zero = input_zero_point as i32;
         let steps = weight.steps() as i32;
-        let mut offsets = weight.totals().iter().map(|sum| sum.wrapping_mul(-zero)).collect::<Vec<_>>();
+        let mut offsets =
+            weight.totals().iter().map(|sum| sum.wrapping_mul(-zero)).collect::<Vec<_>>();
         if let Some(zero_points) = weight.zero_points() {
             for (offset, zero_point) in offsets.iter_mut().zip(zero_points) {
                 *offset = offset.wrapping_add(steps.wrapping_mul(zero).wrapping_mul(*zero_point));
@@ -92,7 +93,7 @@ impl Scaling {
         })
     }
 
-    fn part(&self, outputs: Range<usize>) -> Requantize<'_> {
+    pub(super) fn part(&self, outputs: Range<usize>) -> Requantize<'_> {
         Requantize {
             offsets: &self.offsets[outputs.clone()],
             weight_zero_points: self.weight_zero_points.as_ref().map(|x| &x[outputs.clone()]),
@@ -156,7 +157,8 @@ pub(super) fn multiply<F: Finish>(
     finish: &F,
     out: &mut [F::Out],
 ) -> Result<()> {
-    let steps: usize = products.iter().map(|product| product.weight.shape()[1] * product.outputs).sum();
+    let steps: usize =
+        products.iter().map(|product| product.weight.shape()[1] * product.outputs).sum();
     if count == 1
         && let [product] = products
     {

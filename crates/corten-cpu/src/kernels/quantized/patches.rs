@@ -40,7 +40,10 @@ impl Sizes {
 
     /// Whether the patches are the pixels of the image in their order.
     pub(super) fn is_pointwise(&self) -> bool {
-        self.kernel == [1; 3] && self.stride == [1; 3] && self.output == self.image && !self.is_bordered()
+        self.kernel == [1; 3]
+            && self.stride == [1; 3]
+            && self.output == self.image
+            && !self.is_bordered()
     }
 
     /// Whether the image is not read as it is.
@@ -78,8 +81,28 @@ impl Sizes {
     /// The index in the image of an index in the image with its border.
     fn pixel(&self, axis: usize, at: usize) -> Option<usize> {
         let inside = at.checked_sub(self.before[axis])?;
-        let found = inside.is_multiple_of(self.spread[axis]).then_some(inside / self.spread[axis])?;
+        let found =
+            inside.is_multiple_of(self.spread[axis]).then_some(inside / self.spread[axis])?;
         (found < self.image[axis]).then_some(found)
+    }
+
+    /// The pixels at which the rows of a kernel begin, in an image of such sizes.
+    pub(super) fn kernel_rows(
+        &self,
+        [_, height, width]: [usize; 3],
+    ) -> impl Iterator<Item = usize> {
+        let ([planes, rows, _], [far, near, _]) = (self.kernel, self.dilation);
+        (0..planes * rows).map(move |i| ((i / rows) * far * height + (i % rows) * near) * width)
+    }
+
+    /// The first pixel of the patch of a row of the product, in images of such sizes.
+    pub(super) fn first_pixel(&self, row: usize, whole: [usize; 3]) -> usize {
+        let [depth, height, width] = self.output;
+        let (x, row) = (row % width, row / width);
+        let (y, row) = (row % height, row / height);
+        let (z, sample) = (row % depth, row / depth);
+        let [z, y, x] = [z * self.stride[0], y * self.stride[1], x * self.stride[2]];
+        ((sample * whole[0] + z) * whole[1] + y) * whole[2] + x
     }
 
     fn copy_row(&self, from: &[u8], to: &mut [u8]) {
@@ -118,17 +141,11 @@ impl<'a> Patches<'a> {
         layout: &Layout,
         product: usize,
     ) -> Self {
-        let mut offsets = vec![];
-        for z in 0..sizes.kernel[0] {
-            for y in 0..sizes.kernel[1] {
-                for x in (0..sizes.kernel[2]).step_by(layout.joined) {
-                    let [z, y, x] = [z, y, x].map(|i| i);
-                    let at = (z * sizes.dilation[0] * whole[1] + y * sizes.dilation[1]) * whole[2]
-                        + x * sizes.dilation[2];
-                    offsets.push(at * sizes.channels);
-                }
-            }
-        }
+        let along = (0..sizes.kernel[2]).step_by(layout.joined);
+        let offsets = sizes.kernel_rows(whole).flat_map(|row| {
+            along.clone().map(move |x| (row + x * sizes.dilation[2]) * sizes.channels)
+        });
+        let offsets = offsets.collect();
         Self {
             images,
             sizes,
@@ -142,14 +159,7 @@ impl<'a> Patches<'a> {
 
     /// Where the patch of a row begins.
     fn first(&self, row: usize) -> usize {
-        let [_, height, width] = self.sizes.output;
-        let (x, row) = (row % width, row / width);
-        let (y, row) = (row % height, row / height);
-        let (z, sample) = (row % self.sizes.output[0], row / self.sizes.output[0]);
-        let [z, y, x] =
-            [z * self.sizes.stride[0], y * self.sizes.stride[1], x * self.sizes.stride[2]];
-        let pixel = ((sample * self.whole[0] + z) * self.whole[1] + y) * self.whole[2] + x;
-        pixel * self.sizes.channels + self.channel
+        self.sizes.first_pixel(row, self.whole) * self.sizes.channels + self.channel
     }
 }
 

@@ -3,7 +3,7 @@
 use super::vector;
 use crate::gemm::instructions;
 use corten_core::{Access, AccessSet, DType, Result, bug, check_memory, ensure, try_vec};
-use corten_gemm::PrepackedInt8;
+use corten_gemm::{DepthwiseInt8, PrepackedInt8};
 use corten_ops::Tensor;
 use corten_ops::opaque::{self, Prepared};
 use std::any::Any;
@@ -25,24 +25,32 @@ pub(super) struct Layout {
     pub(super) channels: usize,
     /// Positions of the kernel.
     pub(super) positions: usize,
+    /// Positions of a row of the kernel.
+    pub(super) width: usize,
     /// Positions that lie side by side in a segment.
     pub(super) joined: usize,
 }
 
 impl Layout {
-    /// That of a weight of (outputs, channels of a group, positions), of which `joined` at a time are
-    /// contiguous in the input.
+    /// That of a weight of (outputs, channels of a group, positions), of which `joined` at a time, of
+    /// a row of the kernel, are contiguous in the input.
     pub(super) fn of(
         [outputs, channels, positions]: [usize; 3],
         groups: usize,
-        joined: usize,
+        [width, joined]: [usize; 2],
         mergeable: bool,
     ) -> Self {
         let each = (outputs / groups).max(1);
-        let fits = |merged: &usize| groups.is_multiple_of(*merged) && merged * each <= MERGED_OUTPUTS;
+        let fits =
+            |merged: &usize| groups.is_multiple_of(*merged) && merged * each <= MERGED_OUTPUTS;
         let merged = if mergeable { (1..=groups).filter(fits).max().unwrap_or(1) } else { 1 };
         let joined = if groups == 1 { joined } else { 1 };
-        Self { groups, merged, outputs, channels, positions, joined }
+        Self { groups, merged, outputs, channels, positions, width, joined }
+    }
+
+    /// Whether each channel has one kernel of its own.
+    pub(super) fn is_depthwise(&self) -> bool {
+        self.groups > 1 && self.channels == 1 && self.outputs == self.groups
     }
 
     /// Bytes of a segment.
@@ -71,6 +79,8 @@ pub(super) struct PackedWeight {
     dense: Tensor,
     layout: Layout,
     products: Vec<PrepackedInt8>,
+    /// The kernels, where each channel has one of its own and zero points are 0.
+    depthwise: Option<DepthwiseInt8>,
     /// The sum of the elements of each output.
     totals: Vec<i32>,
     zero_points: Option<Vec<i32>>,
@@ -83,6 +93,10 @@ impl PackedWeight {
 
     pub(super) fn products(&self) -> &[PrepackedInt8] {
         &self.products
+    }
+
+    pub(super) fn depthwise(&self) -> Option<&DepthwiseInt8> {
+        self.depthwise.as_ref()
     }
 
     pub(super) fn outputs(&self) -> usize {
@@ -123,7 +137,8 @@ pub(super) fn with_packed<R>(
         weight.dtype().name()
     );
     let outputs = weight.size(0)? as usize;
-    let zero_points = vector::<i32>(zero_points, DType::Int32, outputs, "zero points of the weight")?;
+    let zero_points =
+        vector::<i32>(zero_points, DType::Int32, outputs, "zero points of the weight")?;
     let zero_points = zero_points.iter().any(|&x| x != 0).then_some(zero_points);
     let layout = layout(zero_points.is_none());
     if opaque::is_opaque(weight) {
@@ -152,28 +167,36 @@ fn pack(dense: &Tensor, layout: Layout, zero_points: Option<Vec<i32>>) -> Result
     if elements.len() != steps * layout.outputs {
         bug!("a weight of {} elements in the layout {layout:?}", elements.len());
     }
-    let depth = layout.padded_segment() * layout.segments();
-    let outputs = layout.product_outputs();
-    check_memory(depth * outputs * layout.groups / layout.merged)?;
-    let mut rows = try_vec(0i8, depth * outputs)?;
-    let count = layout.groups / layout.merged;
-    let products = (0..count).map(|product| {
-        rows.fill(0);
-        for output in 0..outputs {
-            let from = &elements[(product * outputs + output) * steps..][..steps];
-            let group = output / (layout.outputs / layout.groups);
-            place(from, &layout, group, &mut rows[output * depth..][..depth]);
-        }
-        PrepackedInt8::of(&rows, [outputs, depth], instructions())
+    let depthwise = (layout.is_depthwise() && zero_points.is_none()).then(|| {
+        let rows = layout.positions / layout.width;
+        DepthwiseInt8::of(elements, layout.groups, [rows, layout.width], instructions())
     });
-    let products = products.collect();
+    let products = if depthwise.is_some() { vec![] } else { products(elements, &layout)? };
     let total = |row: &[i8]| row.iter().map(|&x| i32::from(x)).sum();
     let totals = match steps {
         0 => vec![0; layout.outputs],
         _ => elements.chunks(steps).map(total).collect(),
     };
     drop(access);
-    Ok(PackedWeight { dense: dense.clone(), layout, products, totals, zero_points })
+    Ok(PackedWeight { dense: dense.clone(), layout, products, depthwise, totals, zero_points })
+}
+
+/// The matrices of the groups.
+fn products(elements: &[i8], layout: &Layout) -> Result<Vec<PrepackedInt8>> {
+    let (steps, outputs) = (layout.channels * layout.positions, layout.product_outputs());
+    let depth = layout.padded_segment() * layout.segments();
+    check_memory(depth * outputs * layout.groups / layout.merged)?;
+    let mut rows = try_vec(0i8, depth * outputs)?;
+    let products = (0..layout.groups / layout.merged).map(|product| {
+        rows.fill(0);
+        for output in 0..outputs {
+            let from = &elements[(product * outputs + output) * steps..][..steps];
+            let group = output / (layout.outputs / layout.groups);
+            place(from, layout, group, &mut rows[output * depth..][..depth]);
+        }
+        PrepackedInt8::of(&rows, [outputs, depth], instructions())
+    });
+    Ok(products.collect())
 }
 
 /// Puts the elements of an output, (channels, positions), into segments of positions and channels.

@@ -88,7 +88,7 @@ class PackedParameter(nn.Module):
     ):
         self.param = state_dict[prefix + "param"]
         super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+            state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys, error_msgs
         )
 
 
