@@ -257,3 +257,13 @@ def _get_module(node, named_modules):
 def is_dequantize_node(node):
     """Whether a node is a call of ``dequantize``."""
     return isinstance(node, Node) and node.op == "call_method" and node.target == "dequantize"
+
+
+def __getattr__(name):
+    """What has to do with recurrent layers of a custom class lies apart, and is found here as in PyTorch."""
+    from . import _custom_lstm, _support
+
+    for module in (_custom_lstm, _support):
+        if not name.startswith("__") and name in vars(module):
+            return vars(module)[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
