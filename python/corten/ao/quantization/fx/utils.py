@@ -203,7 +203,7 @@ NON_OBSERVABLE_ARG_DICT = {
     },
     **{
         NodeInfo("call_method", name): _NUMBERS
-        for name in ("permute", "repeat", "reshape", "transpose", corten.transpose, "view")
+        for name in (corten.transpose, *"permute repeat reshape transpose view".split())
     },
     **{
         NodeInfo("call_method", name): _SECOND_NUMBER
