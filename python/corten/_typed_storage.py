@@ -29,6 +29,12 @@ CONVERSIONS = {
     "float8_e4m3fnuz": "float8_e4m3fnuz",
 }
 
+#: The integers that quantised dtypes are stored as.
+_INTEGERS = {
+    _C.qint8: _C.int8, _C.quint8: _C.uint8, _C.qint32: _C.int32, _C.quint4x2: _C.uint8,
+    _C.quint2x4: _C.uint8,
+}
+
 _warned = {"once": False, "always": False}
 
 
@@ -212,7 +218,9 @@ class TypedStorage:
         return self._untyped_storage._cdata
 
     def _tensor(self):
-        made = _C._functions.empty((0,), dtype=self.dtype, device=self._untyped_storage.device)
+        # Elements of quantised tensors are their integers.
+        dtype = _INTEGERS.get(self.dtype, self.dtype)
+        made = _C._functions.empty((0,), dtype=dtype, device=self._untyped_storage.device)
         return made.set_(self._untyped_storage, 0, (self._size(),), (1,))
 
     def _refuse_meta(self):

@@ -194,6 +194,14 @@ NAMES = {
     "has kernels for GPUs alone, as in PyTorch": """
         torch._scaled_dot_product_efficient_attention torch._scaled_dot_product_efficient_attention_backward""",
     "what it shares is not in a result: test_copy_on_write.py": "Tensor._lazy_clone torch._lazy_clone",
+    "takes or makes quantised tensors: test_quantised.py": """
+        Tensor.dequantize Tensor.int_repr Tensor.q_per_channel_axis Tensor.q_per_channel_scales
+        Tensor.q_per_channel_zero_points Tensor.q_scale Tensor.q_zero_point torch._choose_qparams_per_tensor
+        torch._empty_affine_quantized torch._empty_per_channel_affine_quantized
+        torch._make_per_channel_quantized_tensor torch._make_per_tensor_quantized_tensor torch.dequantize
+        torch.empty_quantized torch.int_repr torch.q_per_channel_axis torch.q_per_channel_scales
+        torch.q_per_channel_zero_points torch.q_scale torch.q_zero_point torch.quantize_per_channel
+        torch.quantize_per_tensor torch.quantize_per_tensor_dynamic""",
     "takes tensors of another layout": "_nn.mkldnn_linear torch._mkldnn_reshape torch._mkldnn_transpose",
     "of sparse tensors: test_sparse_*.py and the tests of the crates": """
         Tensor._coalesced_ Tensor._dimI Tensor._dimV Tensor._indices Tensor._nnz

@@ -55,7 +55,19 @@ class Files(unittest.TestCase):
         storage = q.storage()
         self.assertEqual((storage.dtype, len(storage)), (torch.qint32, 6))
         self.assertEqual(storage.pickle_storage_type(), "QInt32Storage")
+        self.assertEqual(storage.tolist(), [10, -20, 6, 30, 100, -3])
+        self.assertEqual(storage[1], -20)
         self.assertEqual(self.kinds["quint4x2"].untyped_storage().nbytes(), 4)
+
+    @unittest.skipIf(torch.__name__ == "torch", "PyTorch sends no quantizer")
+    def test_other_processes(self):
+        from multiprocessing.reduction import ForkingPickler
+
+        import_module = __import__(f"{torch.__name__}.multiprocessing")
+        self.assertTrue(import_module.multiprocessing)
+        for kind in ("quint8", "qint8", "qint32"):
+            sent = pickle.loads(ForkingPickler.dumps(self.kinds[kind]))
+            self.assert_same(sent, self.kinds[kind])
 
     def test_state_dict(self):
         module = torch.nn.Module()

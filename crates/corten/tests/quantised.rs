@@ -24,7 +24,8 @@ fn of_channels() -> Result<Tensor> {
 fn views_keep_the_quantizer() -> Result<()> {
     let q = of_tensor()?;
     assert!(q.is_quantized() && q.dtype() == DType::QUInt8);
-    for view in [op::t(&q)?, op::select_int(&q, 0, 1)?, op::slice_tensor(&q, 1, Some(1), None, 1)?] {
+    for view in [op::t(&q)?, op::select_int(&q, 0, 1)?, op::slice_tensor(&q, 1, Some(1), None, 1)?]
+    {
         assert!(view.is_alias_of(&q) && view.shares_version_with(&q));
         assert!(same_quantizer(&view, &q)?);
     }
@@ -66,7 +67,9 @@ fn elements_that_share_bytes() -> Result<()> {
 #[test]
 fn operators_without_a_kernel_are_refused() -> Result<()> {
     let q = of_tensor()?;
-    for result in [op::exp(&q), op::add_tensor(&q, &q, 1.into()), op::cumsum(&q, 0, None), op::mm(&q, &q)] {
+    for result in
+        [op::exp(&q), op::add_tensor(&q, &q, 1.into()), op::cumsum(&q, 0, None), op::mm(&q, &q)]
+    {
         let error = result.err();
         assert_eq!(error.as_ref().map(|error| error.kind()), Some(ErrorKind::NotImplemented));
         let message = error.map(|error| error.to_string()).unwrap_or_default();
@@ -104,8 +107,7 @@ fn described(value: &Value) -> Result<Vec<String>> {
 
 #[test]
 fn files() -> Result<()> {
-    let files =
-        ["quantised_kinds_saved_by_torch.pt", "quantised_kinds_saved_by_torch_legacy.pt"];
+    let files = ["quantised_kinds_saved_by_torch.pt", "quantised_kinds_saved_by_torch_legacy.pt"];
     for name in files {
         let value = load(golden(name))?;
         assert_eq!(value.tensors().len(), 10);

@@ -4,7 +4,9 @@ use crate::args::{dtype_arg, number_kind, parser, scalar_from};
 use crate::py::errors::{runtime_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method};
 use crate::{tensor, types};
-use corten_core::{ResultTypeState, casts_by_category, default_dtype, promote_types, set_default_dtype};
+use corten_core::{
+    ResultTypeState, casts_by_category, default_dtype, promote_types, set_default_dtype,
+};
 use corten_ops::composite::attention::{Backend, allow, allows};
 use corten_ops::parallel;
 

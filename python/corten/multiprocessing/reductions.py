@@ -210,15 +210,18 @@ def reduce_tensor(tensor):
     flags = (tensor.is_conj(), tensor.is_neg())
     arguments = (
         type(tensor), tensor.untyped_storage(), tensor.dtype, geometry, tensor.requires_grad, flags,
-        dict(tensor.__dict__),
+        dict(tensor.__dict__), _utils.quantizer_of(tensor) if tensor.is_quantized else None,
     )
     return rebuild_tensor, arguments
 
 
-def rebuild_tensor(cls, storage, dtype, geometry, requires_grad, flags, attributes):
+def rebuild_tensor(cls, storage, dtype, geometry, requires_grad, flags, attributes, quantizer=None):
     """A tensor, or parameter, over a storage."""
-    made = corten.empty((0,), dtype=dtype, device=storage.device)
-    made = _utils.strided_over(made, storage, *geometry)
+    if quantizer is None:
+        made = corten.empty((0,), dtype=dtype, device=storage.device)
+        made = _utils.strided_over(made, storage, *geometry)
+    else:
+        made = _utils.quantized_over(storage, dtype, *geometry, quantizer)
     if flags[0]:
         made = made.conj()
     if flags[1]:

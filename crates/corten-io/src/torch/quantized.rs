@@ -19,7 +19,9 @@ pub(super) fn scheme_of(full: &str) -> Option<QScheme> {
 impl TensorHost<'_> {
     /// A quantised tensor over a storage: of storage, offset, sizes, strides and quantizer.
     pub(super) fn quantized_tensor(&self, given: &Arguments<'_>) -> Result<Tensor> {
-        let Node::Storage(number) = *given.node(0)? else { bail!(Runtime, "a storage is expected") };
+        let Node::Storage(number) = *given.node(0)? else {
+            bail!(Runtime, "a storage is expected")
+        };
         let (storage, dtype) = self.storages.of(number);
         let (offset, sizes, strides) = (given.int(1)?, given.dims(2)?, given.dims(3)?);
         check_bounds(&storage, dtype, &sizes, &strides, offset)?;
@@ -85,14 +87,13 @@ fn quantizer(given: &Arguments<'_>) -> Result<Arc<Quantizer>> {
         }
         QScheme::PerChannelAffine => true,
         QScheme::PerChannelAffineFloatQParams => false,
-        other => bail!(
-            Runtime,
-            "Can't deserialize quantized tensor with qscheme torch.{}",
-            other.name()
-        ),
+        other => {
+            bail!(Runtime, "Can't deserialize quantized tensor with qscheme torch.{}", other.name())
+        }
     };
     let (scales, zero_points, axis) = (parts.tensor(1)?, parts.tensor(2)?, parts.int(3)?);
-    let dtypes = if exact { (DType::Float64, DType::Int64) } else { (DType::Float32, DType::Float32) };
+    let dtypes =
+        if exact { (DType::Float64, DType::Int64) } else { (DType::Float32, DType::Float32) };
     ensure!(
         (scales.dtype(), zero_points.dtype()) == dtypes
             && scales.dim() == 1

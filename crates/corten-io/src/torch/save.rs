@@ -232,7 +232,7 @@ fn write_tensor(
     let quantizer = tensor.is_quantized().then(|| tensor.known_quantizer()).transpose()?;
     let function = if quantizer.is_some() {
         "_rebuild_qtensor"
-    } else if is_typed { 
+    } else if is_typed {
         "_rebuild_tensor_v2"
     } else {
         "_rebuild_tensor_v3"

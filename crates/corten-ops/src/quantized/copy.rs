@@ -4,7 +4,7 @@ use super::make::like;
 use super::{check_uniform, check_whole, integers, of_integers, same_quantizer};
 use crate::{Tensor, any, op};
 use corten_core::{
-    BelowADInplaceOrViewGuard, DType, Device, Layout, MemoryFormat, Result, Scalar, bail, ensure,
+    BelowADInplaceOrViewGuard, DType, Device, KeySet, Layout, MemoryFormat, Result, Scalar, bail, ensure,
 };
 
 /// A copy with the same quantizer.
@@ -36,12 +36,14 @@ pub fn to_copy(
         Runtime,
         "Creation of quantized tensor requires quantized dtype like torch.quint8"
     );
-    ensure!(
-        device.is_none_or(|device| device.is_cpu()),
-        NotImplemented,
-        "Could not run 'aten::empty_quantized' with arguments from the 'Quantized{}' backend.",
-        device.unwrap_or(Device::CPU)
-    );
+    if let Some(other) = device.filter(|device| !device.is_cpu()) {
+        let keys = KeySet::for_tensor(other.device_type, Layout::Strided, self_.dtype());
+        bail!(
+            NotImplemented,
+            "Could not run 'aten::empty_quantized' with arguments from the '{}' backend.",
+            keys.highest_key()
+        );
+    }
     clone(self_, Some(memory_format.unwrap_or(MemoryFormat::Preserve)))
 }
 

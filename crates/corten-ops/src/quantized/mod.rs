@@ -1,7 +1,7 @@
 //! Quantised tensors: operators over the integers that they are stored as, the same on every device.
 //!
-//! The registry names them with `quantized = "family::function"`. What the integers stand for is the quantizer of
-//! Note [Quantised tensors] in `corten-core`; loops between floats and integers are kernels of the back ends.
+//! The registry names them with `quantized = "family::function"`. What the integers stand for is the quantizer of the
+//! note on quantised tensors in `corten-core`; loops between floats and integers are kernels of the back ends.
 
 use crate::{Tensor, op};
 use corten_core::{DType, QScheme, Quantizer, Result, TensorBase, VersionCounter, bail, ensure};
