@@ -142,7 +142,10 @@ def ours(key):
         try:
             module = importlib.import_module(name)
         except ImportError:
-            module = getattr(module, part, None)
+            try:
+                module = getattr(module, part, None)
+            except ImportError:
+                return None
             if not isinstance(module, types.ModuleType):
                 return None
     return module

@@ -3,15 +3,47 @@ python/tools/make_absent_names.py (tidy: table)."""
 
 COMPLETED = frozenset("""
 _C _C._functions _C._functorch _C._linalg _C._nn _C._sparse _classes _custom_op _dynamo
-_dynamo.config _dynamo.eval_frame _dynamo.utils _functorch.vmap _guards _higher_order_ops _inductor _inductor.config _inductor.decomposition
-_jit_internal _library _library.infer_schema _lobpcg _lowrank _subclasses _subclasses.fake_tensor _tensor _utils accelerator amp
-amp.autocast_mode amp.grad_scaler ao ao.nn ao.quantization autograd autograd._functions autograd.anomaly_mode
-autograd.forward_ad autograd.function autograd.functional autograd.grad_mode autograd.gradcheck
-autograd.graph autograd.profiler autograd.profiler_util autograd.variable backends backends.cpu
-backends.cuda backends.cudnn backends.mha backends.mkl backends.mkldnn backends.mps backends.openmp
-backends.opt_einsum backends.quantized compiler compiler.config cpu cpu.amp.autocast_mode
-cpu.amp.grad_scaler cuda cuda._utils cuda.amp cuda.amp.common cuda.comm cuda.nccl nn.parallel.comm cuda.amp.autocast_mode cuda.amp.grad_scaler cuda.graphs
-cuda.memory cuda.nvtx cuda.profiler cuda.random cuda.streams cuda.tunable distributed
+_dynamo.config _dynamo.eval_frame _dynamo.utils _functorch.vmap _guards _higher_order_ops _inductor
+_inductor.config _inductor.decomposition _jit_internal _library _library.infer_schema _lobpcg
+_lowrank _subclasses _subclasses.fake_tensor _tensor _utils accelerator amp amp.autocast_mode
+amp.grad_scaler ao ao.nn ao.nn.intrinsic ao.nn.intrinsic.modules.fused
+ao.nn.intrinsic.qat.modules.conv_fused ao.nn.intrinsic.qat.modules.linear_fused
+ao.nn.intrinsic.qat.modules.linear_relu ao.nn.intrinsic.quantized.dynamic.modules.linear_relu
+ao.nn.intrinsic.quantized.modules.bn_relu ao.nn.intrinsic.quantized.modules.conv_add
+ao.nn.intrinsic.quantized.modules.conv_relu ao.nn.intrinsic.quantized.modules.linear_relu
+ao.nn.qat.dynamic.modules.linear ao.nn.qat.modules.conv ao.nn.qat.modules.embedding_ops
+ao.nn.qat.modules.linear ao.nn.quantizable.modules.activation ao.nn.quantizable.modules.rnn
+ao.nn.quantized.dynamic.modules.conv ao.nn.quantized.dynamic.modules.linear
+ao.nn.quantized.dynamic.modules.rnn ao.nn.quantized.functional ao.nn.quantized.modules
+ao.nn.quantized.modules.activation ao.nn.quantized.modules.batchnorm ao.nn.quantized.modules.conv
+ao.nn.quantized.modules.dropout ao.nn.quantized.modules.embedding_ops
+ao.nn.quantized.modules.functional_modules ao.nn.quantized.modules.linear
+ao.nn.quantized.modules.normalization ao.nn.quantized.modules.rnn ao.nn.quantized.modules.utils
+ao.nn.quantized.reference.modules.conv ao.nn.quantized.reference.modules.linear
+ao.nn.quantized.reference.modules.rnn ao.nn.quantized.reference.modules.sparse
+ao.nn.quantized.reference.modules.utils ao.quantization ao.quantization._correct_bias
+ao.quantization.backend_config.backend_config ao.quantization.backend_config.executorch
+ao.quantization.backend_config.fbgemm ao.quantization.backend_config.native
+ao.quantization.backend_config.onednn ao.quantization.backend_config.qnnpack
+ao.quantization.backend_config.tensorrt ao.quantization.backend_config.utils
+ao.quantization.backend_config.x86 ao.quantization.fake_quantize ao.quantization.fuse_modules
+ao.quantization.fuser_method_mappings ao.quantization.fx._decomposed
+ao.quantization.fx._lower_to_native_backend ao.quantization.fx.convert
+ao.quantization.fx.custom_config ao.quantization.fx.fuse ao.quantization.fx.fuse_handler
+ao.quantization.fx.graph_module ao.quantization.fx.lower_to_fbgemm
+ao.quantization.fx.lower_to_qnnpack ao.quantization.fx.lstm_utils ao.quantization.fx.match_utils
+ao.quantization.fx.pattern_utils ao.quantization.fx.prepare ao.quantization.fx.qconfig_mapping_utils
+ao.quantization.fx.quantize_handler ao.quantization.fx.tracer ao.quantization.fx.utils
+ao.quantization.observer ao.quantization.qconfig ao.quantization.qconfig_mapping
+ao.quantization.quantization_mappings ao.quantization.quantize ao.quantization.quantize_fx
+ao.quantization.quantize_jit ao.quantization.stubs ao.quantization.utils autograd
+autograd._functions autograd.anomaly_mode autograd.forward_ad autograd.function autograd.functional
+autograd.grad_mode autograd.gradcheck autograd.graph autograd.profiler autograd.profiler_util
+autograd.variable backends backends.cpu backends.cuda backends.cudnn backends.mha backends.mkl
+backends.mkldnn backends.mps backends.openmp backends.opt_einsum backends.quantized compiler
+compiler.config cpu cpu.amp.autocast_mode cpu.amp.grad_scaler cuda cuda._utils cuda.amp
+cuda.amp.autocast_mode cuda.amp.common cuda.amp.grad_scaler cuda.graphs cuda.memory cuda.nccl
+cuda.nvtx cuda.profiler cuda.random cuda.streams cuda.tunable distributed
 distributed.distributed_c10d distributed.rpc distributed.rpc.api foreach func functional futures fx
 fx._symbolic_trace fx.experimental.optimization fx.experimental.proxy_tensor
 fx.experimental.symbolic_shapes fx.graph fx.graph_module fx.immutable_collections fx.interpreter
@@ -19,20 +51,22 @@ fx.node fx.passes.infra.pass_base fx.passes.infra.pass_manager fx.passes.shape_p
 fx.passes.split_module fx.proxy fx.subgraph_rewriter fx.traceback hub jit library masked masked._ops
 masked.maskedtensor masked.maskedtensor.core mps mtia multiprocessing multiprocessing.reductions
 multiprocessing.spawn nested nested._internal.nested_tensor nn.attention nn.attention.flex_attention
-nn.grad nn.init nn.modules.activation nn.modules.adaptive nn.modules.batchnorm nn.modules.container nn.modules.conv nn.modules.distance
-nn.modules.dropout nn.modules.flatten nn.modules.fold nn.modules.instancenorm nn.modules.lazy
-nn.modules.linear nn.modules.loss nn.modules.module nn.modules.normalization nn.modules.padding
-nn.modules.pixelshuffle nn.modules.pooling nn.modules.rnn nn.modules.sparse nn.modules.transformer
-nn.modules.upsampling nn.modules.utils nn.parallel nn.parallel._functions
-nn.parallel.data_parallel nn.parallel.distributed nn.parallel.parallel_apply nn.parallel.replicate
-nn.parallel.scatter_gather nn.parameter onnx onnx.errors onnx.symbolic_helper
-optim.adadelta optim.adagrad optim.adam optim.adamax optim.adamw optim.asgd optim.functional
-optim.lbfgs optim.lr_scheduler optim.nadam optim.optimizer optim.radam optim.rmsprop optim.rprop
-optim.sgd optim.sparse_adam optim.swa_utils overrides profiler profiler.itt profiler.profiler
-quasirandom random return_types serialization sparse storage testing._comparison testing._creation
-testing._internal.common_utils torch_version types utils utils._config_module utils._contextlib utils._device
-utils._python_dispatch utils._pytree utils._triton utils.benchmark utils.checkpoint utils.collect_env
-utils.data._utils utils.data._utils.collate utils.data._utils.fetch utils.data._utils.pin_memory
+nn.grad nn.init nn.modules.activation nn.modules.adaptive nn.modules.batchnorm nn.modules.container
+nn.modules.conv nn.modules.distance nn.modules.dropout nn.modules.flatten nn.modules.fold
+nn.modules.instancenorm nn.modules.lazy nn.modules.linear nn.modules.loss nn.modules.module
+nn.modules.normalization nn.modules.padding nn.modules.pixelshuffle nn.modules.pooling
+nn.modules.rnn nn.modules.sparse nn.modules.transformer nn.modules.upsampling nn.modules.utils
+nn.parallel nn.parallel._functions nn.parallel.comm nn.parallel.data_parallel
+nn.parallel.distributed nn.parallel.parallel_apply nn.parallel.replicate nn.parallel.scatter_gather
+nn.parameter onnx onnx.errors onnx.symbolic_helper optim.adadelta optim.adagrad optim.adam
+optim.adamax optim.adamw optim.asgd optim.functional optim.lbfgs optim.lr_scheduler optim.nadam
+optim.optimizer optim.radam optim.rmsprop optim.rprop optim.sgd optim.sparse_adam optim.swa_utils
+overrides profiler profiler.itt profiler.profiler quantization quasirandom random return_types
+serialization sparse sparse._semi_structured_conversions sparse.semi_structured storage
+testing._comparison testing._creation testing._internal.common_utils torch_version types utils
+utils._config_module utils._contextlib utils._device utils._python_dispatch utils._pytree
+utils._triton utils.benchmark utils.checkpoint utils.collect_env utils.data._utils
+utils.data._utils.collate utils.data._utils.fetch utils.data._utils.pin_memory
 utils.data._utils.worker utils.data.dataloader utils.data.dataset utils.data.distributed
 utils.data.graph utils.data.graph_settings utils.data.sampler utils.deterministic utils.dlpack
 utils.flop_counter utils.hooks utils.mkldnn utils.model_zoo utils.module_tracker utils.weak version

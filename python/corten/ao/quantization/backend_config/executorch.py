@@ -42,8 +42,8 @@ def _share_configs():
         nn.Flatten, F.adaptive_avg_pool2d, F.elu, F.hardtanh, F.max_pool2d, F.pad, F.relu, F.relu6,
         F.leaky_relu, F.leaky_relu_, nn.AdaptiveAvgPool2d, nn.ConstantPad2d, nn.ELU, nn.MaxPool2d, nn.ReLU6,
         nn.Hardtanh, nn.LeakyReLU, corten.clamp, corten.flatten, corten.mean, corten.permute,
-        corten.permute_copy, corten.squeeze, "clamp", "mean", "permute", "reshape", "relu", "relu_",
-        "squeeze", "squeeze_", "leaky_relu",
+        corten.permute_copy, corten.squeeze,
+        *"clamp mean permute reshape relu relu_ squeeze squeeze_ leaky_relu".split(),
     )
     shared = common._SHARED
     return [common.pattern_config(one, _DEFAULT, observation_type=shared) for one in operations]

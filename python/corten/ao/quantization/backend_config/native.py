@@ -27,7 +27,9 @@ weight_only_quint8_dtype_config = DTypeConfig(_FLOAT, _FLOAT, _QUINT8)
 weight_only_quint4x2_dtype_config = DTypeConfig(_FLOAT, _FLOAT, corten.quint4x2)
 
 
-def backend(name, conv, linear, binary, default, fixed, share, info=None, layer_norm=None, rnn=None, embed=None):
+def backend(
+    name, conv, linear, binary, default, fixed, share, info=None, layer_norm=None, rnn=None, embed=None
+):
     """A backend whose families of operations support these combinations of dtypes.
 
     Families without combinations are not supported, recurrent layers and embeddings excepted, which have

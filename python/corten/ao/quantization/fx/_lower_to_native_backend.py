@@ -26,7 +26,7 @@ from ..utils import _parent_name
 from ._fold import fold_weight
 from .utils import (
     _get_module, create_node_from_old_node_preserve_meta, get_linear_prepack_op_for_dtype,
-    get_qconv_prepack_op,
+    get_qconv_prepack_op, is_dequantize_node,
 )
 
 _ops = corten.ops.quantized
@@ -60,11 +60,11 @@ DYNAMIC_LOWER_FUSED_MODULE_MAP = {nni.LinearReLU: (nnqr.Linear, nniqd.LinearReLU
 STATIC_LOWER_FUNCTIONAL_MAP = {
     **{
         getattr(F, name): (getattr(_ops, name), getattr(_ops, f"{name}_relu"))
-        for name in ("linear", "conv1d", "conv2d", "conv3d")
+        for name in "linear conv1d conv2d conv3d".split()
     },
     **{
         getattr(F, name): (getattr(_ops, name), None)
-        for name in ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+        for name in "conv_transpose1d conv_transpose2d conv_transpose3d".split()
     },
 }
 DYNAMIC_LOWER_FUNCTIONAL_MAP = {
@@ -74,7 +74,7 @@ DYNAMIC_LOWER_FUNCTIONAL_MAP = {
     },
     **{
         getattr(F, name): {(corten.quint8, corten.qint8): (getattr(_ops, f"{name}_dynamic"), None)}
-        for name in ("conv1d", "conv2d", "conv3d")
+        for name in "conv1d conv2d conv3d".split()
     },
 }
 CONV_TRANSPOSE_FUNCTIONAL_OPS = {F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d}
@@ -103,7 +103,7 @@ _DEFAULT_MODULES = {*SPECIAL_PATTERN_LOWER_MODULE_MAP} - {nn.Softmax}
 #: Those whose result has a known scale.
 _FIXED = (
     {*_named(F, "hardsigmoid sigmoid"), corten.sigmoid, corten.tanh},
-    {"hardsigmoid", "hardsigmoid_", "sigmoid", "sigmoid_", "tanh", "tanh_"},
+    {*"hardsigmoid hardsigmoid_ sigmoid sigmoid_ tanh tanh_".split()},
     _named(nn, "Hardsigmoid Sigmoid Tanh Softmax"),
 )
 #: Those that take quantised values themselves and keep their scale.
@@ -139,11 +139,6 @@ def _among(node, modules, functions, methods, classes):
     if node.op == "call_method":
         return node.target in methods
     return node.op == "call_module" and type(modules[str(node.target)]) in classes
-
-
-def is_dequantize_node(node):
-    """Whether a node is a call of ``dequantize``."""
-    return isinstance(node, Node) and node.op == "call_method" and node.target == "dequantize"
 
 
 def _is_call(node, function):

@@ -37,15 +37,10 @@ from .qconfig_mapping_utils import (
 )
 from .utils import (
     _get_module, assert_and_get_unique_device, collect_producer_nodes, get_custom_module_class_keys,
-    graph_module_from_producer_nodes, node_arg_is_weight,
+    graph_module_from_producer_nodes, is_dequantize_node, node_arg_is_weight,
 )
 
 __all__ = ["convert"]
-
-
-def is_dequantize(node):
-    """Whether a node is a call of ``dequantize``."""
-    return isinstance(node, Node) and node.op == "call_method" and node.target == "dequantize"
 
 
 def _run_weight_observers(observed):
@@ -70,7 +65,7 @@ def _insert_dequantize_node(node, graph):
 
 def _remove_dequantize(arg, node):
     """Lets a node take quantised values in place of the dequantised ones of an argument."""
-    if is_dequantize(arg):
+    if is_dequantize_node(arg):
         node.replace_input_with(arg, arg.args[0])
     elif isinstance(arg, (list, tuple, dict)):
         for one in arg.values() if isinstance(arg, dict) else arg:
@@ -170,7 +165,7 @@ class _Converter:
 
         attributes = module.meta["_observed_graph_module_attrs"]
         for index, arg in enumerate(node.args):
-            if index in attributes.standalone_module_input_quantized_idxs and is_dequantize(arg):
+            if index in attributes.standalone_module_input_quantized_idxs and is_dequantize_node(arg):
                 self.take_quantized(node, arg)
         outputs = attributes.standalone_module_output_quantized_idxs
         if outputs:
@@ -184,7 +179,7 @@ class _Converter:
     def take_quantized(self, node, arg):
         if not isinstance(arg, Node):
             raise AssertionError(f"Expecting the argument for custom module node to be a Node, but got {arg}")
-        if is_dequantize(arg):
+        if is_dequantize_node(arg):
             node.replace_input_with(arg, arg.args[0])
             if not arg.users:
                 self.graph.erase_node(arg)

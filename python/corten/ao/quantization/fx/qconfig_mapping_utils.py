@@ -49,6 +49,43 @@ def _update_qconfig_for_qat(qconfig_mapping, backend_config):
             by_type[trained] = by_type[kind]
 
 
+def _get_object_type_qconfig(qconfig_mapping, object_type, fallback_qconfig):
+    """The configuration of a type, or the one that is given."""
+    return qconfig_mapping.object_type_qconfigs.get(object_type, fallback_qconfig)
+
+
+def _get_module_name_regex_qconfig(qconfig_mapping, module_name, fallback_qconfig):
+    """The configuration of the first expression that matches a name, or the one that is given."""
+    for pattern, qconfig in qconfig_mapping.module_name_regex_qconfigs.items():
+        if re.match(pattern, module_name):
+            return qconfig
+    return fallback_qconfig
+
+
+def _get_module_name_qconfig(qconfig_mapping, module_name, fallback_qconfig):
+    """The configuration of a module or of the next one around it, or the one that is given."""
+    while module_name:
+        if module_name in qconfig_mapping.module_name_qconfigs:
+            return qconfig_mapping.module_name_qconfigs[module_name]
+        module_name = _parent_name(module_name)[0]
+    return fallback_qconfig
+
+
+def _maybe_adjust_qconfig_for_module_type_or_name(qconfig_mapping, module_type, module_name, global_qconfig):
+    """The configuration of a type or name; names have the last word."""
+    qconfig = _get_object_type_qconfig(qconfig_mapping, module_type, global_qconfig)
+    qconfig = _get_module_name_regex_qconfig(qconfig_mapping, module_name, qconfig)
+    return _get_module_name_qconfig(qconfig_mapping, module_name, qconfig)
+
+
+def _maybe_adjust_qconfig_for_module_name_object_type_order(
+    qconfig_mapping, cur_module_path, cur_object_type, cur_object_type_idx, fallback_qconfig
+):
+    """The configuration of the operation at a place, or the one that is given."""
+    place = (cur_module_path, cur_object_type, cur_object_type_idx)
+    return qconfig_mapping.module_name_object_type_order_qconfigs.get(place, fallback_qconfig)
+
+
 class _NodeConfigurations:
     """Finds configurations of nodes; counts operations by module for those that are given by place."""
 
@@ -57,21 +94,14 @@ class _NodeConfigurations:
         self.counts = defaultdict(int)
 
     def of_type_or_name(self, kind, name, fallback):
-        qconfig = self.mapping.object_type_qconfigs.get(kind, fallback)
-        for pattern, given in self.mapping.module_name_regex_qconfigs.items():
-            if re.match(pattern, name):
-                qconfig = given
-                break
-        while name:
-            if name in self.mapping.module_name_qconfigs:
-                return self.mapping.module_name_qconfigs[name]
-            name = _parent_name(name)[0]
-        return qconfig
+        return _maybe_adjust_qconfig_for_module_type_or_name(self.mapping, kind, name, fallback)
 
     def of_place(self, module, kind, fallback):
         index = self.counts[module, kind]
         self.counts[module, kind] += 1
-        return self.mapping.module_name_object_type_order_qconfigs.get((module, kind, index), fallback)
+        return _maybe_adjust_qconfig_for_module_name_object_type_order(
+            self.mapping, module, kind, index, fallback
+        )
 
     def of_module(self, node):
         qconfig = self.of_type_or_name(
@@ -81,7 +111,7 @@ class _NodeConfigurations:
         return self.of_place(_parent_name(path)[0], kind, qconfig)
 
     def of_function(self, node):
-        qconfig = self.mapping.object_type_qconfigs.get(node.target, self.mapping.global_qconfig)
+        qconfig = _get_object_type_qconfig(self.mapping, node.target, self.mapping.global_qconfig)
         path, kind = self.scopes[node.name]
         return self.of_place(path, node.target, self.of_type_or_name(kind, path, qconfig))
 

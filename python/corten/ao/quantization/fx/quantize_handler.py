@@ -7,7 +7,11 @@ from corten.fx import Node
 from ..backend_config import ObservationType
 from .utils import all_node_args_have_no_tensors
 
-__all__ = ["QuantizeHandler"]
+_FAMILIES = (
+    "BinaryOp", "Cat", "ConvRelu", "LinearReLU", "BatchNorm", "Embedding", "RNNDynamic", "DefaultNode",
+    "FixedQParamsOp", "CopyNode", "GeneralTensorShapeOp", "CustomModule", "StandaloneModule",
+)
+__all__ = ["QuantizeHandler", *(f"{family}QuantizeHandler" for family in _FAMILIES)]
 
 
 def _default_root_node_getter(node_pattern):
@@ -70,3 +74,9 @@ def _get_pattern_to_quantize_handlers(backend_config):
         pattern: constructor(config)
         for pattern, config in backend_config._pattern_complex_format_to_config.items()
     }
+
+
+# Older names of handlers by family, which programs register patterns with.
+for _family in _FAMILIES:
+    _name = f"{_family}QuantizeHandler"
+    globals()[_name] = type(_name, (QuantizeHandler,), {"__module__": __name__, "__doc__": QuantizeHandler.__doc__})

@@ -203,7 +203,7 @@ NON_OBSERVABLE_ARG_DICT = {
     },
     **{
         NodeInfo("call_method", name): _NUMBERS
-        for name in ("permute", "repeat", "reshape", "transpose", corten.transpose, "view")
+        for name in (corten.transpose, *"permute repeat reshape transpose view".split())
     },
     **{
         NodeInfo("call_method", name): _SECOND_NUMBER
@@ -252,3 +252,18 @@ def get_skipped_module_name_and_classes(prepare_custom_config, is_standalone_mod
 def _get_module(node, named_modules):
     """The module that a node calls, or None."""
     return named_modules.get(str(node.target)) if node.op == "call_module" else None
+
+
+def is_dequantize_node(node):
+    """Whether a node is a call of ``dequantize``."""
+    return isinstance(node, Node) and node.op == "call_method" and node.target == "dequantize"
+
+
+def __getattr__(name):
+    """What has to do with recurrent layers of a custom class lies apart, and is found here as in PyTorch."""
+    from . import _custom_lstm, _support
+
+    for module in (_custom_lstm, _support):
+        if not name.startswith("__") and name in vars(module):
+            return vars(module)[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
