@@ -13,10 +13,14 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/goldens/l
 const NAMES: [&str; 5] = ["llama", "qwen2", "qwen3", "gemma2", "gemma3"];
 
 fn expected(name: &str) -> (Vec<u32>, Tensor) {
+    expected_of(&format!("{name}_tokens"), &format!("{name}_logits"))
+}
+
+fn expected_of(tokens: &str, logits: &str) -> (Vec<u32>, Tensor) {
     let all: HashMap<String, Tensor> =
         npy::load_npz(format!("{FOLDER}/expected.npz")).unwrap().into_iter().collect();
-    let tokens = all[&format!("{name}_tokens")].to_vec::<i64>().unwrap();
-    (tokens.into_iter().map(|token| token as u32).collect(), all[&format!("{name}_logits")].clone())
+    let tokens = all[tokens].to_vec::<i64>().unwrap();
+    (tokens.into_iter().map(|token| token as u32).collect(), all[logits].clone())
 }
 
 fn folder(name: &str) -> LanguageModel {
@@ -39,6 +43,14 @@ fn error(logits: &Tensor, expected: &Tensor) -> f32 {
     let apart = (&logits - expected).unwrap().abs().unwrap().max().unwrap();
     let largest = expected.abs().unwrap().max().unwrap();
     apart.to_element::<f32>().unwrap() / largest.to_element::<f32>().unwrap()
+}
+
+/// The root of the mean square of differences at every fifth position, relative to that of the logits.
+fn mean_error(logits: &Tensor, expected: &Tensor) -> f32 {
+    let size = |x: &Tensor| (x * x).unwrap().mean().unwrap().to_element::<f32>().unwrap().sqrt();
+    let logits = logits.i(s![4..; 5]).unwrap();
+    assert_eq!(logits.sizes(), expected.sizes());
+    size(&(&logits - expected).unwrap()) / size(expected)
 }
 
 /// The logits of all tokens, the first `prompt` of them at once and the others one by one.
@@ -101,11 +113,15 @@ fn files_of_gguf() {
     let model = LanguageModel::from_gguf(&file("gemma3")).unwrap();
     let (tokens, logits) = expected("gguf");
     let found = model.forward_all(&tokens, &mut cache(&model, DType::Float32, 0)).unwrap();
-    let at_once = error(&found, &logits);
-    // Activations are rounded to 8 bits, or to half precision, in every product of seven layers.
-    assert!(at_once < 0.06, "{at_once}");
-    let found = one_by_one(&model, &tokens, 5, &mut cache(&model, DType::Float16, 0));
-    assert!(error(&found, &logits) < 0.06);
+    // Activations are rounded to 8 bits, or to half precision, in every product of seven layers: that alone takes the
+    // logits 0.066 away from exact ones.
+    let (_, rounded) = expected_of("gguf_tokens", "gguf_rounded_logits");
+    assert!(mean_error(&found, &logits) < 0.08);
+    let at_once = mean_error(&found, &rounded);
+    assert!(at_once < 0.02, "{at_once}");
+    let found = one_by_one(&model, &tokens, 5, &mut cache(&model, DType::Float32, 0));
+    let behind = mean_error(&found, &rounded);
+    assert!(behind < 0.02, "{behind}");
 }
 
 #[test]
@@ -114,8 +130,9 @@ fn weights_quantised_while_they_are_loaded() {
     let model = LanguageModel::from_hugging_face(format!("{FOLDER}/qwen3"), &options).unwrap();
     let (tokens, logits) = expected("qwen3");
     let found = model.forward_all(&tokens, &mut cache(&model, DType::Float32, 0)).unwrap();
-    let error = error(&found, &logits);
-    assert!((1e-6..0.05).contains(&error), "{error}");
+    let error = mean_error(&found, &logits);
+    // Weights and activations are both rounded to 8 bits, in rows of one block.
+    assert!((1e-5..0.06).contains(&error), "{error}");
 }
 
 #[test]
@@ -145,7 +162,7 @@ fn several_sequences() {
             let next = [first, tokens[12 + step], tokens[24 + step]];
             let found = model.decode(&[0, 1, 2], &next, &mut cache).unwrap();
             if step == 8 {
-                logits = Some(found.i(0..1).unwrap().deep_copy().unwrap());
+                logits = Some(found.i(0..1).unwrap().clone());
             }
             if step == 11 {
                 let rest = found.i(1..3).unwrap();
@@ -215,7 +232,7 @@ fn generation() {
 }
 
 #[test]
-fn what_is_left_of_the_tokens() {
+fn what_is_left_of_the_tokens() -> Result<()> {
     let logits = tensor![0., 2., 1., -1., 3.]?;
     let drawn = |sampling: Sampling, history: &[u32]| -> Result<Vec<u32>> {
         let mut sampler = Sampler::new(sampling);

@@ -131,6 +131,22 @@ def write_sentence_piece(writer, name, made):
     writer.add_unk_token_id(made.unk_id())
 
 
+def round_activations(module, kind):
+    """Rounds the inputs of a linear layer, and its results, as products with weights of a format do."""
+    short = {Kind.F16: torch.float16, Kind.BF16: torch.bfloat16}.get(kind)
+
+    def rounded(x):
+        if short:
+            return x.to(short).float()
+        groups = x.unflatten(-1, (-1, 32))
+        scales = groups.abs().amax(-1, keepdim=True) / 127
+        return (torch.round(groups * torch.where(scales > 0, 1 / scales, 0)) * scales).flatten(-2)
+
+    module.register_forward_pre_hook(lambda _, inputs: (rounded(inputs[0]),))
+    if short:
+        module.register_forward_hook(lambda _, inputs, output: rounded(output))
+
+
 NAMES = {
     "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
@@ -166,8 +182,9 @@ def write_config(writer, config):
     writer.add_rope_dimension_count(config.head_dim)
 
 
-def write_gemma(path, made, tokens, scale=None):
-    """A GGUF file of Gemma 3 with weights of several formats; gives the logits for the weights that are stored."""
+def write_gemma(path, made, tokens):
+    """A GGUF file of Gemma 3 with weights of several formats; gives the logits for the weights that are stored, exactly
+    and with activations that are rounded."""
     config = transformers.Gemma3TextConfig(**{
         **SIZES, "num_hidden_layers": 7, "intermediate_size": 32, "num_key_value_heads": 1}, sliding_window=8,
         query_pre_attn_scalar=8)
@@ -192,7 +209,12 @@ def write_gemma(path, made, tokens, scale=None):
             writer.add_tensor(theirs, stored, raw_dtype=kind)
             weight.copy_(torch.tensor(gguf.quants.dequantize(stored, kind)))
     finish(writer)
-    return logits_of(model, tokens)
+    exact = logits_of(model, tokens)
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear):
+            own = "token_embd" if name == "lm_head" else name_of(name + ".weight", True).split(".")[-2]
+            round_activations(module, kinds[own])
+    return exact, logits_of(model, tokens)
 
 
 def write_llama(path, model, made):
@@ -262,7 +284,8 @@ def main():
     pieces = {kind: sentence_piece(kind) for kind in ("bpe", "unigram")}
     tokens = generator.integers(3, VOCABULARY, TOKENS).tolist()
     expected["gguf_tokens"] = numpy.array(tokens)
-    expected["gguf_logits"] = write_gemma(OUT / "gemma3.gguf", pieces["bpe"], tokens)
+    exact, rounded = write_gemma(OUT / "gemma3.gguf", pieces["bpe"], tokens)
+    expected["gguf_logits"], expected["gguf_rounded_logits"] = exact, rounded
     write_vocabulary(OUT / "unigram.gguf", "t5", pieces["unigram"])
     write_vocabulary(OUT / "bpe.gguf", "llama", pieces["bpe"])
     for kind, made in pieces.items():
