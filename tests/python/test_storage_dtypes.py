@@ -81,7 +81,8 @@ class Dtypes(unittest.TestCase):
                 "fill": lambda: x.clone().fill_(1), "ones": lambda: torch.ones(2, dtype=dtype), "sum": lambda: x.sum(),
                 "item": lambda: x[0].item(), "list": lambda: x.tolist(), "bool": lambda: x.bool(), "mul": lambda: x * 2,
                 "copy": lambda: torch.zeros(len(x), dtype=torch.uint8).view(torch.bits8).copy_(torch.zeros(len(x))),
-                "out": lambda: torch.add(torch.ones(len(x)), 1, out=x), "random": lambda: torch.rand(2, dtype=dtype),
+                "out": lambda: torch.add(torch.ones(len(x)), 1, out=x), "random": lambda: torch.rand(2, dtype=dtype), "product": lambda: torch.ones(2).prod(dtype=dtype),
+                "range": lambda: torch.arange(3, dtype=dtype), "full": lambda: torch.full((2,), 1, dtype=dtype),
             }.items():
                 with self.subTest(name=name, program=label), self.assertRaises(RuntimeError):
                     program()

@@ -4,7 +4,7 @@ use crate::compile::{Key, Program, function};
 use crate::launch::{Shape, launch};
 use crate::stream::Stream;
 use crate::text;
-use corten_core::{DType, Result};
+use corten_core::{DType, Result, not_implemented_for};
 use std::ffi::c_void;
 
 /// A template in the kernels' text.
@@ -43,6 +43,11 @@ impl Template {
     ) -> Result<()> {
         let mut dtypes = [DType::Undefined; 6];
         let mut variant = 0_u32;
+        let computed = arguments.iter().filter_map(|argument| match argument {
+            Argument::Value(dtype) => Some(*dtype),
+            _ => None,
+        });
+        refuse_stored_only(self.name, computed)?;
         for (place, argument) in arguments.iter().enumerate() {
             match argument {
                 Argument::Storage(dtype) | Argument::Value(dtype) => dtypes[place] = *dtype,
@@ -68,6 +73,21 @@ impl Template {
         })?;
         // SAFETY: the caller's.
         unsafe { launch(kernel, shape, stream, parameters) }
+    }
+}
+
+/// Refuses to compute with elements that are no numbers.
+///
+/// # Errors
+/// `NotImplemented` for a dtype that is stored only.
+pub(crate) fn refuse_stored_only(
+    kernel: &str,
+    mut dtypes: impl Iterator<Item = DType>,
+) -> Result<()> {
+    let is_stored_only = |dtype: &DType| !dtype.is_numeric() && *dtype != DType::Undefined;
+    match dtypes.find(is_stored_only) {
+        Some(dtype) => Err(not_implemented_for(kernel, dtype)),
+        None => Ok(()),
     }
 }
 

@@ -114,6 +114,11 @@ pub(crate) fn run_as(
     if iter.ninputs() < expression.inputs || iter.noutputs() != 1 {
         bug!("{}: the walk has {} operands", expression.name, iter.ntensors());
     }
+    let moves = expression.name == "copy_cuda" && iter.dtype(0) == iter.dtype(1);
+    if !moves {
+        let operands = (0..iter.ntensors()).map(|i| iter.dtype(i));
+        crate::kernel::refuse_stored_only(expression.name, operands.chain([dtype]))?;
+    }
     let mut numbers = Numbers::of(scalars, dtype)?;
     if iter.can_use_32bit_indexing() {
         return run_part(expression, iter, &mut numbers, dtype);

@@ -186,6 +186,11 @@ pub(crate) fn storage_type(dtype: DType) -> &'static str {
             4 => "ct::u32",
             2 => "ct::u16",
             _ => "ct::u8",
+        // Bits that are moved, not computed with.
+        stored_only => match stored_only.itemsize() {
+            1 => "ct::u8",
+            2 => "ct::u16",
+            _ => "ct::i32",
         },
     }
 }
@@ -211,6 +216,13 @@ pub(crate) fn value_type(dtype: DType) -> &'static str {
             2 => "ct::Int<ct::u16>",
             _ => "ct::Int<ct::u8>",
         },
+        stored_only if !stored_only.is_numeric() && stored_only != DType::Undefined => {
+            match stored_only.itemsize() {
+                1 => "ct::Int<ct::u8>",
+                2 => "ct::Int<ct::u16>",
+                _ => "ct::Int<ct::i32>",
+            }
+        }
         _ => "float",
     }
 }

@@ -5,7 +5,10 @@
 use super::check::check_out_dtype;
 use crate::Tensor;
 use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, resize_output};
-use corten_core::{DType, Device, Dims, Result, Scalar, bail, can_cast, ensure, geometry, warn};
+use corten_core::{
+    DType, Device, Dims, Result, Scalar, bail, can_cast, ensure, geometry, not_implemented_for,
+    warn,
+};
 use smallvec::SmallVec;
 
 /// A reduction being planned: the input, the dimensions that go, and the shape that stays.
@@ -173,6 +176,9 @@ fn sum_dtype(self_: &Tensor, dtype: Option<DType>, out: Option<&Tensor>) -> Resu
     let widened = if own.is_integral(true) { DType::Int64 } else { own };
     let given = out.filter(|out| out.defined()).map(|out| out.dtype());
     let result = dtype.or(given).unwrap_or(widened);
+    if !result.is_numeric() {
+        return Err(not_implemented_for("sum_cpu", result));
+    }
     check_out_dtype(out, result)?;
     Ok(result)
 }

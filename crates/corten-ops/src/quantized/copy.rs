@@ -4,7 +4,8 @@ use super::make::like;
 use super::{check_uniform, check_whole, integers, of_integers, same_quantizer};
 use crate::{Tensor, any, op};
 use corten_core::{
-    BelowADInplaceOrViewGuard, DType, Device, KeySet, Layout, MemoryFormat, Result, Scalar, bail, ensure,
+    BelowADInplaceOrViewGuard, DType, Device, KeySet, Layout, MemoryFormat, Result, Scalar, bail,
+    ensure,
 };
 
 /// A copy with the same quantizer.
