@@ -78,6 +78,7 @@ fn in_memory_order(tensor: &Tensor) -> Result<(Tensor, Vec<i64>, Vec<i64>)> {
         let strides = tensor.strides();
         order.sort_by_key(|&dim| std::cmp::Reverse(strides[dim as usize]));
     }
+    // Bounded: one item for each dimension.
     let mut inverse = vec![0; order.len()];
     for (place, &dim) in order.iter().enumerate() {
         inverse[dim as usize] = place as i64;

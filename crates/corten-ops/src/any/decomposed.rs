@@ -286,6 +286,7 @@ impl Channels {
         let mut order: Vec<i64> = (0..dim).collect();
         ensure!(place < order.len(), Index, "list assignment index out of range");
         order.swap(0, place);
+        // Bounded: one item for each dimension.
         let mut shape = vec![1; order.len()];
         shape[0] = scales.size(0)?;
         Ok(Self { input: op::permute(input, &order)?, shape, order })
@@ -532,6 +533,7 @@ fn channel_steps(
         input.dtype().name()
     );
     ensure!((0..dim).contains(&axis), Assertion, "Expecting axis to be < {dim}");
+    // Bounded: one item for each dimension.
     let mut shape = vec![1; dim as usize];
     shape[axis as usize] = -1;
     let scales = op::reshape(&to(scales, DType::Float32)?, &shape)?;

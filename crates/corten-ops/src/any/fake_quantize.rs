@@ -155,6 +155,7 @@ pub fn learnable_per_channel_backward(
     }
     let dim = self_.dim() as i64;
     let axis = if axis < 0 { axis + dim } else { axis };
+    // Bounded: one item for each dimension.
     let mut shape = vec![1; dim as usize];
     shape[axis as usize] = scale.numel();
     let zero = op::reshape(&whole(zero_point, quant_min, quant_max)?, &shape)?;

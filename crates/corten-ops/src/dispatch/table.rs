@@ -550,8 +550,7 @@ impl AnyOp for OpTable {
         }
         let keys = self.def.factory_keys(self.schema(), keys, stack);
         match self.call_boxed_at(tls::effective(keys), stack) {
-            // See Note [Widened dtypes].
-            Err(error) => super::widened::retry(self, stack, error),
+            Err(error) => super::widened::retry(self, stack, error), // See Note [Widened dtypes]
             done => done,
         }
     }

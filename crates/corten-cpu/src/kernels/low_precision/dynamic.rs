@@ -126,8 +126,9 @@ pub fn matmul_4bit(
         let packed = set.read::<f32>(2)?;
         let (weights, rest) = packed.split_at(bytes as usize);
         let (scales, bias) = rest.split_at(scales as usize);
-        let weights: Vec<u8> = weights.iter().map(|&byte| byte as u8).collect();
-        let numbers = Numbers { weights: &weights, scales, bias, group: block_size as usize };
+        let mut bytes = try_vec(0u8, weights.len())?;
+        bytes.iter_mut().zip(weights).for_each(|(byte, &weight)| *byte = weight as u8);
+        let numbers = Numbers { weights: &bytes, scales, bias, group: block_size as usize };
         numbers.multiply(set.read::<f32>(1)?, in_features as usize, set.write::<f32>(0)?)?;
     }
     op::to_dtype(&out, inp.dtype(), false, false, None)
