@@ -89,6 +89,7 @@ fn rows<K: Kernel, const DOT: u8>(v: Dot<DOT>, rows: &[u8], x: &Activations, out
         for (number, pair) in pairs.enumerate() {
             let (first, second) = pair.split_at(K::NBYTES);
             let start = 2 * number * K::GROUPS;
+            v.prefetch_behind(pair);
             // SAFETY: the groups of the row's blocks are there, as was asserted.
             let (of_first, of_second) = unsafe {
                 let second = operand.groups(start + K::GROUPS, K::GROUPS);

@@ -90,6 +90,10 @@ fn multiply_rows<K: SuperBlock, const N: usize>(
         let whole = row.chunks_exact(K::BYTES);
         let (count, rest) = (whole.len(), whole.remainder());
         for (number, bytes) in whole.enumerate() {
+            // Formats of 8 bits keep the memory busy by themselves.
+            if K::BYTES < ELEMENTS {
+                v.prefetch_behind(bytes);
+            }
             // SAFETY: the activations of whole super-blocks are there, as was asserted.
             unsafe { add::<K, N>(v, bytes, x, number, &mut sums) };
         }

@@ -51,6 +51,21 @@ impl<const DOT: u8> Dot<DOT> {
         }
     }
 
+    /// Asks for the cache lines that lie as far behind these bytes as kernels read ahead.
+    ///
+    /// The processor's own prefetching ends at pages, which rows of blocks cross all the time.
+    #[inline(always)]
+    pub(super) fn prefetch_behind(self, bytes: &[u8]) {
+        /// Memory answers within the time that as many bytes take.
+        const AHEAD: usize = 4096;
+        for place in (0..bytes.len()).step_by(64) {
+            // SAFETY: any address may be prefetched.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(AHEAD + place).cast())
+            };
+        }
+    }
+
     #[inline(always)]
     pub(super) fn load(self, bytes: &[u8; 32]) -> __m256i {
         // SAFETY: see Note [Proof of instructions]; the bytes are there.
