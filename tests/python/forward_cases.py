@@ -251,7 +251,8 @@ class Operator:
         self.schema = Schema(entry["schema"])
         self.entry = entry
         table = samples()
-        self.samples = table.get(self.schema.full) or table.get(functional) or [None]
+        own = self.schema.space not in ("quantized", "quantized_decomposed")  # names of others, with other arguments
+        self.samples = own and (table.get(self.schema.full) or table.get(functional)) or [None]
         self.name = self.schema.name
         self.random = bool(RANDOM.search(self.schema.base)) or "Generator" in entry["schema"]
         self.unwritten = bool(UNWRITTEN.search(self.schema.base))

@@ -1146,7 +1146,7 @@ class Repeats(unittest.TestCase):
             self.assertEqual(torch.repeat_interleave(counts[:3]).dtype, counts.dtype)
 
     def test_refused_types(self):
-        for name in ("bool", "uint16", "float32"):
+        for name in ("bool", "float32"):
             with self.assertRaises(NotImplementedError):
                 torch.arange(3).repeat_interleave(torch.ones(3, dtype=getattr(torch, name)))
 

@@ -181,11 +181,6 @@ pub(crate) fn storage_type(dtype: DType) -> &'static str {
         DType::Float8E4m3fnuz => "ct::F8E4M3FNUZ",
         DType::Float8E8m0fnu => "ct::F8E8M0FNU",
         DType::Float32 | DType::Undefined => "float",
-        // Elements that are only moved.
-        _ => match dtype.itemsize() {
-            4 => "ct::u32",
-            2 => "ct::u16",
-            _ => "ct::u8",
         // Bits that are moved, not computed with.
         stored_only => match stored_only.itemsize() {
             1 => "ct::u8",
@@ -210,12 +205,6 @@ pub(crate) fn value_type(dtype: DType) -> &'static str {
         DType::Complex32 | DType::BComplex32 | DType::Complex64 => "ct::Complex<float>",
         DType::Complex128 => "ct::Complex<double>",
         DType::Bool => "ct::Truth",
-        DType::Float32 | DType::Undefined => "float",
-        _ if !dtype.is_numeric() => match dtype.itemsize() {
-            4 => "ct::Int<ct::u32>",
-            2 => "ct::Int<ct::u16>",
-            _ => "ct::Int<ct::u8>",
-        },
         stored_only if !stored_only.is_numeric() && stored_only != DType::Undefined => {
             match stored_only.itemsize() {
                 1 => "ct::Int<ct::u8>",

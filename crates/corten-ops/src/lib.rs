@@ -62,7 +62,7 @@ pub use iter::TensorIterator;
 pub use joint::{JointLaunches, set_joint_launches};
 pub use library::{Library, call};
 pub use names::{IntoNames, without_names};
-pub use registry::{AnyOp, Autocast, Cost, Gradient, OpDef, OpKind};
+pub use registry::{AnyOp, Autocast, Cost, Gradient, OpDef, OpKind, Uint64};
 pub use stub::{IterKernel, Stub, run1, run2, run3, run4};
 pub use tensor::Tensor;
 

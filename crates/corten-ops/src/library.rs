@@ -63,6 +63,7 @@ impl Library {
             autocast_cuda: None,
             tags: &[],
             is_view_inplace: false,
+            uint64: None,
             numbers: false,
             deprecated: &[],
             formulas: &[],

@@ -104,6 +104,8 @@ pub struct OpDef {
     pub is_view_inplace: bool,
     /// Whether a Python number may stand for a tensor argument.
     pub numbers: bool,
+    /// How `uint64` is computed with the bits of `int64`; without it only where no element needs the highest bit.
+    pub uint64: Option<Uint64>,
     /// Parameter lists that Python accepts with a warning.
     pub deprecated: &'static [&'static str],
     /// The formulas of the gradient: the arguments of each, and its text.
@@ -145,6 +147,23 @@ pub enum Autocast {
     Float32,
     /// The widest among the arguments' dtypes and the lower precision.
     Widest,
+}
+
+/// How an operator on `uint64` is computed with the bits of `int64`.
+///
+/// ```
+/// use corten::ops::registry;
+/// use corten::ops::Uint64;
+///
+/// let rule = registry::find("aten::mm").and_then(|op| op.def().uint64);
+/// assert_eq!(rule, Some(Uint64::Modular));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uint64 {
+    /// Results are the same modulo 2^64.
+    Modular,
+    /// Results depend on the order of elements and nothing else.
+    Ordered,
 }
 
 /// Runs an operator on the values of batched tensors; see [`crate::batched`].

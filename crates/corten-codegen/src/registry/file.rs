@@ -1,6 +1,6 @@
 //! The TOML of one family, as written.
 
-use super::{Autocast, Cost};
+use super::{Autocast, Cost, Uint64};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -104,6 +104,8 @@ pub(super) struct OpBlock {
     /// Whether a Python number may stand for a tensor argument; the overload with `Scalar` in its place is then no signature of its own.
     #[serde(default)]
     pub(super) numbers: bool,
+    /// How `uint64`, for which kernels are few, is computed with the bits of `int64`: `modular` for what is the same modulo 2^64, `ordered` for what depends on the order of elements and nothing else.
+    pub(super) uint64: Option<Uint64>,
     /// Parameter lists that Python still accepts, with a warning, in-place forms included.
     #[serde(default)]
     pub(super) deprecated: Vec<String>,

@@ -64,6 +64,16 @@ pub enum Autocast {
     Widest,
 }
 
+/// How `uint64` is computed with the bits of `int64`; `corten_ops` has the same.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Uint64 {
+    /// The same modulo 2^64.
+    Modular,
+    /// By the order of elements.
+    Ordered,
+}
+
 /// A mistake in a declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
@@ -159,6 +169,8 @@ pub struct Op {
     pub tags: Vec<String>,
     /// Whether a Python number may stand for a tensor argument.
     pub numbers: bool,
+    /// How `uint64` is computed with the bits of `int64`.
+    pub uint64: Option<Uint64>,
     /// Parameter lists that Python accepts with a warning.
     pub deprecated: Vec<String>,
     /// Functions of `corten_ops::any` for further dispatch keys, as pairs of key and path.

@@ -14,7 +14,7 @@
 
 use super::fallback::{replace_tensors, restore};
 use crate::boxed::{IValue, Stack};
-use crate::registry::{AnyOp, OpKind};
+use crate::registry::{AnyOp, OpKind, Uint64};
 use crate::schema::{BaseType, Type};
 use crate::{Tensor, op};
 use corten_core::{
@@ -23,115 +23,6 @@ use corten_core::{
 
 /// The bit of numbers that `int64` does not have.
 const TOP: i64 = i64::MIN;
-
-/// Operators that are the same modulo 2^64.
-const MODULAR: &[&str] = &[
-    "add",
-    "sub",
-    "subtract",
-    "rsub",
-    "mul",
-    "multiply",
-    "neg",
-    "negative",
-    "square",
-    "matmul",
-    "mm",
-    "bmm",
-    "addmm",
-    "addbmm",
-    "baddbmm",
-    "addmv",
-    "mv",
-    "dot",
-    "vdot",
-    "inner",
-    "outer",
-    "ger",
-    "addr",
-    "linear",
-    "einsum",
-    "tensordot",
-    "kron",
-    "trace",
-    "linalg_matmul",
-    "chain_matmul",
-    "cross",
-    "linalg_cross",
-    "sum",
-    "prod",
-    "cumsum",
-    "cumprod",
-    "diff",
-    "addcmul",
-    "bitwise_not",
-    "bitwise_left_shift",
-    "__lshift__",
-    "__ilshift__",
-    "logical_not",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "eq",
-    "ne",
-    "not_equal",
-    "isin",
-    "index_add",
-    "scatter_add",
-    "index_put",
-    "_index_put_impl_",
-    "_foreach_add",
-    "_foreach_sub",
-    "_foreach_mul",
-    "_foreach_neg",
-    "vander",
-];
-
-/// Operators that depend on the order of elements and nothing else.
-const ORDERED: &[&str] = &[
-    "lt",
-    "less",
-    "le",
-    "less_equal",
-    "gt",
-    "greater",
-    "ge",
-    "greater_equal",
-    "max",
-    "min",
-    "amax",
-    "amin",
-    "aminmax",
-    "argmax",
-    "argmin",
-    "argsort",
-    "sort",
-    "msort",
-    "topk",
-    "kthvalue",
-    "median",
-    "nanmedian",
-    "mode",
-    "cummax",
-    "cummin",
-    "_cummax_helper",
-    "_cummin_helper",
-    "searchsorted",
-    "bucketize",
-    "maximum",
-    "minimum",
-    "fmax",
-    "fmin",
-    "clamp",
-    "clip",
-    "clamp_min",
-    "clamp_max",
-    "unique_consecutive",
-    "_foreach_maximum",
-    "_foreach_minimum",
-    "_foreach_clamp_max",
-    "_foreach_clamp_min",
-];
 
 fn is_narrow(dtype: DType) -> bool {
     dtype.is_float8() || dtype.is_barebones_unsigned()
@@ -210,8 +101,8 @@ pub(super) fn retry(op: &'static dyn AnyOp, stack: &mut Stack, error: Error) -> 
         if let Some(kind) = Quotient::of(name, stack) {
             return kind.compute(op, stack).map_err(|found| first_of(found, error));
         }
-        widened.flipped = ORDERED.contains(&name);
-        if !widened.flipped && !MODULAR.contains(&name) && needs_top(stack)? {
+        widened.flipped = op.def().uint64 == Some(Uint64::Ordered);
+        if op.def().uint64.is_none() && needs_top(stack)? {
             return Err(error);
         }
     }
