@@ -55,7 +55,7 @@ fn views_follow_the_channels() -> Result<()> {
 
 #[test]
 fn elements_that_share_bytes() -> Result<()> {
-    let x = Tensor::from_slice(&[0.0f32, 1.0, 2.0, 3.0, 4.0])?;
+    let x = tensor![0.0f32, 1.0, 2.0, 3.0, 4.0]?;
     let q = op::quantize_per_tensor(&x, 1.0, 0, DType::QUInt4x2)?;
     assert_eq!(op::int_repr(&q)?.to_vec::<u8>()?, [0x10, 0x32, 0x04]);
     assert_eq!(op::dequantize_self(&op::clone(&q, None)?)?.to_vec::<f32>()?, x.to_vec::<f32>()?);
@@ -113,8 +113,12 @@ fn files() -> Result<()> {
         assert_eq!(value.tensors().len(), 10);
         let wanted = described(&value)?;
         let path = std::env::temp_dir().join(format!("corten-quantised-{}", std::process::id()));
-        for write in [save::<&PathBuf>, save_legacy::<&PathBuf>] {
-            write(&path, &value)?;
+        for legacy in [false, true] {
+            if legacy {
+                save_legacy(&path, &value)?
+            } else {
+                save(&path, &value)?
+            }
             let bytes = std::fs::read(&path).unwrap_or_default();
             assert_eq!(described(&load_bytes(&bytes, LoadOptions::default())?)?, wanted);
         }
