@@ -174,7 +174,7 @@ fn write_list(bytes: &mut Vec<u8>, values: &[Value]) -> Result<()> {
         |value: &Value| matches!(value, Value::Int(value) if i32::try_from(*value).is_ok());
     let kind = match values.first() {
         // Integers of different sizes are all written as the larger.
-        Some(_) if values.iter().all(|value| is_small(value)) => 5,
+        Some(_) if values.iter().all(is_small) => 5,
         Some(_) if values.iter().all(is_int) => 11,
         Some(first) => kind_of(first)?,
         None => 8,
