@@ -11,7 +11,7 @@ use corten_core::{
 use corten_ops::{Tensor, op};
 
 /// Where the tokens of each sequence lie in a cache.
-pub(super) struct Places {
+pub(super) struct TokenRows {
     /// Tokens that each sequence had before.
     pub(super) past: Vec<i64>,
     /// The pages of each sequence, one row per sequence; empty for a cache without pages.
@@ -22,7 +22,7 @@ pub(super) struct Places {
     pub(super) page_tokens: usize,
 }
 
-impl Places {
+impl TokenRows {
     /// Checks that a cache has room for `tokens` more tokens of `batch` sequences.
     pub(super) fn of(
         name: &str,
@@ -145,7 +145,7 @@ pub fn kv_cache_write_(
         return Ok(cache.clone());
     }
     let (batch, tokens) = (shape[0], shape[2]);
-    let places = Places::of("kv_cache_write_", &sizes, past, block_table, (batch, tokens))?;
+    let places = TokenRows::of("kv_cache_write_", &sizes, past, block_table, (batch, tokens))?;
     if values.numel() == 0 {
         return Ok(cache.clone());
     }
@@ -170,7 +170,7 @@ pub fn kv_cache_write_(
 fn put<A: Element, B: Element>(
     cache: &Tensor,
     values: &Tensor,
-    places: &Places,
+    places: &TokenRows,
     [batch, heads, tokens, width]: [usize; 4],
 ) -> Result<()> {
     let set = AccessSet::acquire(&[(cache, Access::Write), (values, Access::Read)])?;

@@ -2,6 +2,7 @@
 
 mod attention;
 mod cache;
+mod products;
 mod rotary;
 
 pub use attention::kv_cache_attention;
