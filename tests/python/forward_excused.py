@@ -201,7 +201,8 @@ NAMES = {
         torch._make_per_channel_quantized_tensor torch._make_per_tensor_quantized_tensor torch.dequantize
         torch.empty_quantized torch.int_repr torch.q_per_channel_axis torch.q_per_channel_scales
         torch.q_per_channel_zero_points torch.q_scale torch.q_zero_point torch.quantize_per_channel
-        torch.quantize_per_tensor torch.quantize_per_tensor_dynamic""",
+        torch.quantize_per_tensor torch.quantize_per_tensor_dynamic torch.quantized_batch_norm
+        torch.quantized_max_pool1d torch.quantized_max_pool2d torch.quantized_max_pool3d""",
     "takes tensors of another layout": "_nn.mkldnn_linear torch._mkldnn_reshape torch._mkldnn_transpose",
     "of sparse tensors: test_sparse_*.py and the tests of the crates": """
         Tensor._coalesced_ Tensor._dimI Tensor._dimV Tensor._indices Tensor._nnz

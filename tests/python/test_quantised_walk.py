@@ -13,35 +13,52 @@ VALUES = {
     "Device": torch.device("cpu"), "complex": 1j,
 }
 
-#: Operators that take quantised tensors without looking at their numbers.
+#: Operators that take quantised tensors: those that do not look at their numbers, and those with kernels for them.
 WORKS = set("""
     aten::_debug_has_internal_overlap aten::_foreach_clone aten::_foreach_copy aten::_foreach_copy_
-    aten::_foreach_max aten::_neg_view aten::_to_copy aten::adjoint aten::alias aten::alpha_dropout
-    aten::alpha_dropout_ aten::argsort aten::argsort.stable aten::as_strided aten::as_strided_
-    aten::atleast_1d aten::atleast_1d.Sequence aten::atleast_2d aten::atleast_2d.Sequence aten::atleast_3d
-    aten::atleast_3d.Sequence aten::broadcast_tensors aten::clone aten::conj aten::conj_physical
-    aten::contiguous aten::copy_ aten::dequantize.self aten::dequantize.tensors aten::detach aten::detach_
-    aten::detach_copy aten::detach_copy.out aten::diagonal aten::dropout aten::dropout_ aten::empty_like
-    aten::empty_quantized aten::eq.Scalar aten::eq.Tensor aten::equal aten::expand_as
+    aten::_foreach_max aten::_foreach_sigmoid aten::_foreach_tanh aten::_neg_view aten::_prelu_kernel
+    aten::_to_copy aten::adaptive_avg_pool1d aten::adaptive_avg_pool1d.out aten::adjoint aten::alias
+    aten::alpha_dropout aten::alpha_dropout_ aten::argsort aten::argsort.stable aten::as_strided
+    aten::as_strided_ aten::atleast_1d aten::atleast_1d.Sequence aten::atleast_2d aten::atleast_2d.Sequence
+    aten::atleast_3d aten::atleast_3d.Sequence aten::avg_pool1d aten::avg_pool1d.out aten::broadcast_tensors
+    aten::cat aten::clone aten::column_stack aten::column_stack.out aten::concat aten::concat.out
+    aten::concatenate aten::concatenate.out aten::conj aten::conj_physical aten::contiguous aten::copy_
+    aten::dequantize.self aten::dequantize.tensors aten::detach aten::detach_ aten::detach_copy
+    aten::detach_copy.out aten::diagonal aten::dropout aten::dropout_ aten::dstack aten::dstack.out
+    aten::empty_like aten::empty_quantized aten::eq.Scalar aten::eq.Tensor aten::equal aten::expand_as
     aten::feature_alpha_dropout aten::feature_alpha_dropout_ aten::feature_dropout aten::feature_dropout_
     aten::fill.Scalar aten::fill_.Scalar aten::fill_diagonal_ aten::flatten.using_ints aten::flip
-    aten::flip_view aten::fliplr aten::flipud aten::full_like aten::ge.Scalar aten::ge.Tensor
-    aten::greater.Scalar aten::greater.Tensor aten::greater_equal.Scalar aten::greater_equal.Tensor
-    aten::gt.Scalar aten::gt.Tensor aten::hsplit.array aten::int_repr aten::is_set_to aten::le.Scalar
-    aten::le.Tensor aten::less.Scalar aten::less.Tensor aten::less_equal.Scalar aten::less_equal.Tensor
-    aten::lt.Scalar aten::lt.Tensor aten::mH aten::mT aten::matrix_H aten::max aten::max.dim aten::min
-    aten::min.dim aten::moveaxis.int aten::moveaxis.intlist aten::movedim.int aten::movedim.intlist
-    aten::msort aten::msort.out aten::narrow aten::narrow_copy aten::narrow_copy.out aten::ne.Scalar
-    aten::ne.Tensor aten::new_empty aten::not_equal.Scalar aten::not_equal.Tensor aten::numpy_T
-    aten::ones_like aten::positive aten::q_per_channel_axis aten::q_per_channel_scales
-    aten::q_per_channel_zero_points aten::q_scale aten::q_zero_point aten::ravel aten::real
-    aten::repeat_interleave.self_int aten::reshape_as aten::resize_ aten::resize_as_ aten::resolve_conj
-    aten::resolve_neg aten::rot90 aten::select.int aten::slice.Tensor aten::sort aten::sort.stable
-    aten::squeeze aten::squeeze.dim aten::squeeze.dims aten::squeeze_ aten::squeeze_.dim aten::squeeze_.dims
-    aten::swapaxes aten::swapaxes_ aten::swapdims aten::swapdims_ aten::t aten::t_ aten::tensor_split.indices
-    aten::tile aten::to.dtype_layout aten::to.other aten::to_dense aten::topk aten::transpose.int
-    aten::transpose_ aten::type_as aten::unbind.int aten::unsqueeze aten::unsqueeze_ aten::view_as
-    aten::vsplit.array
+    aten::flip_view aten::fliplr aten::flipud aten::full_like aten::ge.Scalar aten::ge.Tensor aten::gelu
+    aten::gelu_ aten::greater.Scalar aten::greater.Tensor aten::greater_equal.Scalar aten::greater_equal.Tensor
+    aten::gt.Scalar aten::gt.Tensor aten::hardsigmoid aten::hardsigmoid.out aten::hardtanh aten::hardtanh.out
+    aten::hardtanh_ aten::hsplit.array aten::hstack aten::hstack.out aten::int_repr aten::is_set_to
+    aten::le.Scalar aten::le.Tensor aten::leaky_relu aten::leaky_relu.out aten::leaky_relu_ aten::less.Scalar
+    aten::less.Tensor aten::less_equal.Scalar aten::less_equal.Tensor aten::lt.Scalar aten::lt.Tensor aten::mH
+    aten::mT aten::matrix_H aten::max aten::max.dim aten::max_pool1d aten::mean aten::mean.dim aten::min
+    aten::min.dim aten::moveaxis.int aten::moveaxis.intlist aten::movedim.int aten::movedim.intlist aten::msort
+    aten::msort.out aten::narrow aten::narrow_copy aten::narrow_copy.out aten::ne.Scalar aten::ne.Tensor
+    aten::new_empty aten::not_equal.Scalar aten::not_equal.Tensor aten::numpy_T aten::ones_like aten::positive
+    aten::q_per_channel_axis aten::q_per_channel_scales aten::q_per_channel_zero_points aten::q_scale
+    aten::q_zero_point aten::quantized_max_pool1d aten::ravel aten::real aten::relu aten::relu6 aten::relu6_
+    aten::relu_ aten::repeat_interleave.self_int aten::reshape_as aten::resize_ aten::resize_as_
+    aten::resolve_conj aten::resolve_neg aten::rot90 aten::row_stack aten::row_stack.out aten::select.int
+    aten::sigmoid aten::slice.Tensor aten::sort aten::sort.stable aten::special_expit aten::squeeze
+    aten::squeeze.dim aten::squeeze.dims aten::squeeze_ aten::squeeze_.dim aten::squeeze_.dims aten::stack
+    aten::std aten::std.correction aten::std.dim aten::std.out aten::swapaxes aten::swapaxes_ aten::swapdims
+    aten::swapdims_ aten::t aten::t_ aten::tanh aten::tensor_split.indices aten::threshold aten::tile
+    aten::to.dtype_layout aten::to.other aten::to_dense aten::topk aten::transpose.int aten::transpose_
+    aten::type_as aten::unbind.int aten::unsqueeze aten::unsqueeze_ aten::view_as aten::vsplit.array
+    aten::vstack aten::vstack.out quantized::add quantized::add.Scalar quantized::add.Scalar2
+    quantized::add.Scalar_out quantized::add.out quantized::add_out quantized::add_relu
+    quantized::add_relu.Scalar quantized::add_relu.Scalar2 quantized::add_relu.Scalar_out
+    quantized::add_relu.out quantized::add_relu_out quantized::add_scalar quantized::add_scalar_out
+    quantized::add_scalar_relu quantized::add_scalar_relu_out quantized::cat quantized::cat_relu quantized::celu
+    quantized::dropout quantized::elu quantized::hardswish quantized::leaky_relu quantized::mul
+    quantized::mul.Scalar quantized::mul.Scalar2 quantized::mul.Scalar_out quantized::mul.out quantized::mul_out
+    quantized::mul_relu quantized::mul_relu.Scalar quantized::mul_relu.Scalar2 quantized::mul_relu.Scalar_out
+    quantized::mul_relu.out quantized::mul_relu_out quantized::mul_scalar quantized::mul_scalar_out
+    quantized::mul_scalar_relu quantized::mul_scalar_relu_out quantized::relu6 quantized::sigmoid
+    quantized::softmax quantized::threshold
 """.split())
 
 

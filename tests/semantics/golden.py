@@ -31,6 +31,10 @@ ARROW = " => "
 # What only some versions of Python and NumPy warn of, and what is said once whatever is asked for.
 UNSAID = re.compile("support is experimental|TypedStorage is deprecated|__array_")
 
+# Dtypes that this package computes with and PyTorch mostly stores: docs/SEMANTICS.md.
+NARROW = re.compile(r"UInt(16|32|64)|Float8_|dtype=(u16|u32|u64|e5m2|e4m3)\b")
+OURS = torch.__name__ == "corten"
+
 SCOPE = {"torch": torch, "np": np, "nan": float("nan"), "inf": float("inf"), "row": tables.row,
          "ALL": tables.ALL}
 
@@ -46,10 +50,19 @@ class Family(unittest.TestCase):
     def check(self, section):
         describer, cases = sections(self.family)[section]
         outcomes = [(code, expected, outcome(code, DESCRIBERS[describer])) for code, expected in cases]
-        wrong = [f"{code}\n  PyTorch: {expected}\n  here:    {found}"
-                 for code, expected, found in outcomes if found != expected]
+        wrong = [f"{code}\n  PyTorch: {expected}\n  here:    {found}" for code, expected, found in outcomes
+                 if found != expected and not (OURS and is_beyond(code, expected, found))]
         if wrong:
             self.fail(f"{len(wrong)} of {len(cases)} cases:\n" + "\n".join(wrong[:20]))
+
+
+def is_beyond(code, expected, found):
+    """Whether PyTorch refuses what is computed here: unsigned integers of 16 bits and more, and 8-bit floats."""
+    if code.startswith("row(") and NARROW.search(code):
+        cells = list(zip(expected.split(), found.split(), strict=True))
+        return all(here == there or there == "-" for there, here in cells)
+    refused = expected.startswith("NotImplementedError: ") and NARROW.search(expected)
+    return bool(refused) and "Error: " not in found
 
 
 def sections(family, known={}):
