@@ -1,8 +1,7 @@
 //! Products with prepacked signed bytes, and what their sums become.
 
 use corten_gemm::{
-    ByteRows, DepthwiseInt8, Isa, Output, PrepackedInt8, Requantize, Rounding, View,
-    gemm_prepacked_int8,
+    ByteRows, DepthwiseInt8, Isa, Output, PrepackedInt8, Requantize, Rounding, gemm_prepacked_int8,
 };
 use std::ops::Range;
 
@@ -17,8 +16,8 @@ impl ByteRows for Rows<'_> {
         to.copy_from_slice(&self.bytes[row * self.depth..][bytes]);
     }
 
-    fn in_place(&self) -> Option<(*const u8, isize)> {
-        self.in_place.then_some((self.bytes.as_ptr(), self.depth as isize))
+    fn in_place(&self) -> Option<(&[u8], usize)> {
+        self.in_place.then_some((self.bytes, self.depth))
     }
 }
 
@@ -53,13 +52,8 @@ fn check([rows, outputs, depth]: [usize; 3], isa: Isa, in_place: bool) {
     let source = Rows { bytes: &a, depth, in_place };
     let first = packed.panel_outputs().min(outputs);
     for part in [0..first, first..outputs] {
-        let view = View {
-            data: sums[part.start..].as_mut_ptr(),
-            shape: [rows, part.len()],
-            strides: [outputs as isize, 1],
-        };
-        // SAFETY: the sums are writable, and the processor has the instruction set.
-        unsafe { gemm_prepacked_int8(view, (&source, 0..rows), (&packed, part)) };
+        let to = (&mut sums[part.start..], outputs);
+        gemm_prepacked_int8(to, (&source, 0..rows), (&packed, part));
     }
     for row in 0..rows {
         for output in 0..outputs {
@@ -90,9 +84,7 @@ fn extreme_bytes_do_not_saturate() {
         let packed = PrepackedInt8::of(&[-128; 64], [1, 64], isa);
         let source = Rows { bytes: &[255; 64], depth: 64, in_place: false };
         let mut sum = [0i32];
-        let view = View { data: sum.as_mut_ptr(), shape: [1, 1], strides: [1, 1] };
-        // SAFETY: as above.
-        unsafe { gemm_prepacked_int8(view, (&source, 0..1), (&packed, 0..1)) };
+        gemm_prepacked_int8((&mut sum, 1), (&source, 0..1), (&packed, 0..1));
         assert_eq!(sum, [-128 * 255 * 64]);
     }
 }

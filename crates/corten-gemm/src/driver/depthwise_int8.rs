@@ -1,6 +1,8 @@
 //! Depthwise convolutions of unsigned bytes: each channel has a kernel of its own.
 
 #[cfg(target_arch = "x86_64")]
+use crate::kernel::select::has_avx512_vnni;
+#[cfg(target_arch = "x86_64")]
 use crate::simd::vnni4;
 use crate::types::isa::Isa;
 #[cfg(target_arch = "x86_64")]
@@ -31,6 +33,16 @@ pub struct DepthwiseInt8 {
     has_vnni: bool,
 }
 
+#[cfg(target_arch = "x86_64")]
+fn has_vnni(isa: Isa) -> bool {
+    isa >= Isa::Avx512Vnni && has_avx512_vnni()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_vnni(_: Isa) -> bool {
+    false
+}
+
 impl DepthwiseInt8 {
     /// The kernels of (channels, rows, width), for an instruction set.
     ///
@@ -48,7 +60,7 @@ impl DepthwiseInt8 {
                 }
             }
         }
-        Self { channels, width, groups, taps, has_vnni: isa >= Isa::Avx512Vnni }
+        Self { channels, width, groups, taps, has_vnni: has_vnni(isa) }
     }
 
     /// The sums of all channels at a pixel: rows of the kernel lie at offsets of `pixels`, whose channels
@@ -62,7 +74,7 @@ impl DepthwiseInt8 {
         assert!(sums.len() == self.channels && self.taps.len() >= rows.len() * self.row());
         #[cfg(target_arch = "x86_64")]
         if self.has_vnni {
-            // SAFETY: the pixels lie in the slice, and the instruction set was given for the processor.
+            // SAFETY: the pixels lie in the slice, and the processor has the instructions.
             return unsafe { self.sums_by_vnni(pixels, rows, step, sums) };
         }
         self.sums_by_channel(pixels, rows, step, sums);

@@ -18,6 +18,10 @@ use crate::types::{
 };
 use std::ops::Range;
 
+/// Bytes that one instruction multiplies and adds up.
+#[cfg(target_arch = "x86_64")]
+const GROUP: usize = 4;
+
 /// Signed bytes that are multiplied again and again: a matrix of (outputs, depth), whose depth is a
 /// multiple of four.
 ///
@@ -43,8 +47,8 @@ pub trait ByteRows: Sync {
     /// Writes some bytes of a row.
     fn copy(&self, row: usize, bytes: Range<usize>, to: &mut [u8]);
 
-    /// The first row and the distance of two, where the rows lie in memory.
-    fn in_place(&self) -> Option<(*const u8, isize)> {
+    /// The bytes from the first row on and the distance of two rows, where the rows lie in memory.
+    fn in_place(&self) -> Option<(&[u8], usize)> {
         None
     }
 }
@@ -95,51 +99,55 @@ impl PrepackedInt8 {
     }
 }
 
-/// `c = a @ b.T` on this thread, of some rows of bytes and some outputs of `b`.
-///
-/// # Safety
-/// `c` must be writable, row-major, and share memory with nothing else; rows that lie in memory must be
-/// readable; the processor must have the instruction set that `b` was packed for.
+/// `sums = a @ b.T` on this thread, of some rows of bytes and some outputs of `b`. Rows of sums are `width`
+/// apart.
 ///
 /// # Panics
-/// When the shapes do not match, the depth is zero, or the outputs do not begin with a micro-panel.
-pub unsafe fn gemm_prepacked_int8(
-    c: View<*mut i32>,
+/// When the shapes do not match, the depth is zero, there is no room for the sums, or the outputs do not
+/// begin with a micro-panel.
+pub fn gemm_prepacked_int8(
+    (sums, width): (&mut [i32], usize),
     a: (&dyn ByteRows, Range<usize>),
     b: (&PrepackedInt8, Range<usize>),
 ) {
-    assert!(c.shape == [a.1.len(), b.1.len()], "the shapes do not match");
-    assert!(b.1.end <= b.0.shape[0] && b.0.shape[1] > 0, "the shapes do not match");
-    if c.shape.contains(&0) {
+    let (shape, depth) = ([a.1.len(), b.1.len()], b.0.shape[1]);
+    assert!(b.1.end <= b.0.shape[0] && depth > 0, "the shapes do not match");
+    if shape.contains(&0) {
         return;
     }
+    assert!(shape[1] <= width && (shape[0] - 1) * width + shape[1] <= sums.len(), "no room");
     match &b.0.form {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the caller's.
-        Form::Vnni4(packed) => unsafe { multiply(c, a, (packed, b.1)) },
-        // SAFETY: the caller's.
-        Form::Rows(rows) => unsafe { multiply_rows(c, a, (rows, b.1), b.0.shape[1]) },
+        Form::Vnni4(packed) => {
+            let c = View { data: sums.as_mut_ptr(), shape, strides: [width as isize, 1] };
+            // SAFETY: there is room for all rows of sums.
+            unsafe { multiply(c, a, (packed, b.1), depth) };
+        }
+        Form::Rows(rows) => multiply_rows((sums, width), a, (rows, b.1), depth),
     }
 }
 
 /// # Safety
-/// As for [`gemm_prepacked_int8`].
+/// The result must be writable and not overlap the rows.
 #[cfg(target_arch = "x86_64")]
 unsafe fn multiply(
     c: View<*mut i32>,
     (a, rows): (&dyn ByteRows, Range<usize>),
     (b, cols): (&PrepackedB<Vnni4>, Range<usize>),
+    depth: usize,
 ) {
     let Some(kernels) = unsigned_vnni4_kernels(b.isa()) else { return };
     let epilogue =
         Epilogue::of(c.cast(), Vnni4::ONE, Accumulate::Overwrite, &kernels.packing.pack_b);
-    let groups = b.shape()[0];
+    let groups = depth / GROUP;
     let copied = Copied { source: a, first: rows.start };
     let operand = match a.in_place() {
-        Some((first, stride)) if stride % 4 == 0 || rows.len() == 1 => {
-            let data = first.wrapping_offset(rows.start as isize * stride).cast();
-            let view = View { data, shape: [rows.len(), groups], strides: [stride / 4, 1] };
-            // SAFETY: the caller's; groups of bytes need no alignment.
+        Some((bytes, stride)) if stride.is_multiple_of(GROUP) || rows.len() == 1 => {
+            let bytes = &bytes[rows.start * stride..];
+            assert!((rows.len() - 1) * stride + depth <= bytes.len(), "the rows lie in memory");
+            let strides = [(stride / GROUP) as isize, 1];
+            let view = View { data: bytes.as_ptr().cast(), shape: [rows.len(), groups], strides };
+            // SAFETY: the rows lie in the slice; groups of bytes need no alignment.
             Operand::Matrix(unsafe { MatrixRef::new(view) })
         }
         _ => Operand::Implicit(&copied),
@@ -171,24 +179,19 @@ impl ImplicitOperand<Vnni4> for Copied<'_> {
 }
 
 /// Dot products of rows, which the compiler turns into vectors.
-///
-/// # Safety
-/// As for [`gemm_prepacked_int8`].
-unsafe fn multiply_rows(
-    c: View<*mut i32>,
+fn multiply_rows(
+    (sums, width): (&mut [i32], usize),
     (a, rows): (&dyn ByteRows, Range<usize>),
     (b, cols): (&[i8], Range<usize>),
     depth: usize,
 ) {
     let mut row = vec![0u8; depth];
-    for (i, index) in rows.enumerate() {
+    for (index, sums) in rows.zip(sums.chunks_mut(width)) {
         a.copy(index, 0..depth, &mut row);
-        for (j, col) in cols.clone().enumerate() {
+        for (sum, col) in sums.iter_mut().zip(cols.clone()) {
             let weights = &b[col * depth..][..depth];
             let products = row.iter().zip(weights).map(|(&x, &w)| i32::from(x) * i32::from(w));
-            let sum = products.fold(0i32, i32::wrapping_add);
-            // SAFETY: the place lies in the result, which the caller owes.
-            unsafe { *c.ptr_at([i, j]) = sum };
+            *sum = products.fold(0i32, i32::wrapping_add);
         }
     }
 }

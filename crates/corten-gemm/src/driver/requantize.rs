@@ -234,8 +234,9 @@ fn bytes_of(numbers: &[f32], scale: f32, zero_point: i32, bytes: &mut [u8]) {
     let (numbers, bytes) = (&numbers[..count], &mut bytes[..count]);
     for i in 0..count {
         let near = (numbers[i] * inverse).round_ties_even() + zero;
+        let bounded = near.max(0.0);
         // SAFETY: it lies between 0 and 255, and is not NaN.
-        bytes[i] = unsafe { near.max(0.0).min(255.0).to_int_unchecked::<i32>() as u8 };
+        bytes[i] = unsafe { bounded.min(255.0).to_int_unchecked::<i32>() as u8 };
     }
 }
 

@@ -106,19 +106,33 @@ pub(crate) fn vnni4_kernels(rows_have_signs: bool) -> &'static MicroKernels<Vnni
         on_avx512_vnni: Avx512Vnni4Unsigned)
 }
 
-/// The micro-kernels of VNNI4 for unsigned rows and signed columns, where the instruction set has vectors
-/// of integers.
+/// The micro-kernels of VNNI4 for unsigned rows and signed columns, where the processor has vectors of
+/// integers and the instruction set includes them.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 pub(crate) fn unsigned_vnni4_kernels(isa: Isa) -> Option<&'static MicroKernels<Vnni4>> {
-    match isa {
-        Isa::Portable => None,
-        _ if isa >= Isa::Avx512Vnni => Some(vnni4_kernels(false)),
-        _ if is_x86_feature_detected!("avxvnni") => Some(micro_kernels!(Avx2, on_avx_vnni,
-            AvxVnni4Unsigned, [1, 2], 2, [1, 2, 3, 4, 5, 6], on_avx_vnni: AvxVnni4Unsigned)),
-        _ => Some(micro_kernels!(Avx2, on_avx2, Avx2Vnni4Unsigned, [1, 2], 2,
-            [1, 2, 3, 4, 5, 6], on_avx2: Avx2Vnni4Unsigned)),
+    if isa >= Isa::Avx512Vnni && has_avx512_vnni() {
+        return Some(vnni4_kernels(false));
     }
+    if isa < Isa::Avx2 || !is_x86_feature_detected!("avx2") || !is_x86_feature_detected!("fma") {
+        return None;
+    }
+    if is_x86_feature_detected!("avxvnni") {
+        return Some(micro_kernels!(Avx2, on_avx_vnni, AvxVnni4Unsigned, [1, 2], 2,
+            [1, 2, 3, 4, 5, 6], on_avx_vnni: AvxVnni4Unsigned));
+    }
+    Some(micro_kernels!(Avx2, on_avx2, Avx2Vnni4Unsigned, [1, 2], 2,
+        [1, 2, 3, 4, 5, 6], on_avx2: Avx2Vnni4Unsigned))
+}
+
+/// Whether the processor has AVX-512 VNNI and what its kernels use besides.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_avx512_vnni() -> bool {
+    is_x86_feature_detected!("avx512vnni")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("fma")
 }
 
 macro_rules! number {

@@ -27,7 +27,7 @@ fn normalised(
 
 /// Operators with the statistics of a network that has been trained.
 macro_rules! batch_norms {
-    ($($name:ident of $($dims:literal)|+, $relu:literal, $doc:literal;)+) => {$(
+    ($($name:ident of $dims:pat, $relu:literal, $doc:literal;)+) => {$(
         #[doc = $doc]
         ///
         /// # Errors
@@ -43,10 +43,10 @@ macro_rules! batch_norms {
             output_zero_point: i64,
         ) -> Result<Tensor> {
             ensure!(
-                matches!(qx.dim(), $($dims)|+),
+                matches!(qx.dim(), $dims),
                 Runtime,
                 concat!("quantized::", stringify!($name), ": expected an input of {} dimensions, but got {}"),
-                stringify!($($dims)|+),
+                stringify!($dims),
                 qx.dim()
             );
             let scale = (output_scale, output_zero_point);
@@ -56,8 +56,8 @@ macro_rules! batch_norms {
 }
 
 batch_norms! {
-    batch_norm of 2 | 3 | 4 | 5, false, "Channels with mean 0 and variance 1, on a scale.";
-    batch_norm_relu of 2 | 3 | 4 | 5, true, "[`batch_norm`], or 0 where that is more.";
+    batch_norm of 2..=5, false, "Channels with mean 0 and variance 1, on a scale.";
+    batch_norm_relu of 2..=5, true, "[`batch_norm`], or 0 where that is more.";
     batch_norm1d of 2 | 3, false, "[`batch_norm`] of signals.";
     batch_norm1d_relu of 2 | 3, true, "[`batch_norm_relu`] of signals.";
     batch_norm2d of 4, false, "[`batch_norm`] of images.";

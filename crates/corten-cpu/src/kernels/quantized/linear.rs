@@ -24,9 +24,9 @@ impl ByteRows for DenseRows<'_> {
         to[len..].fill(0);
     }
 
-    fn in_place(&self) -> Option<(*const u8, isize)> {
+    fn in_place(&self) -> Option<(&[u8], usize)> {
         let whole = self.depth.is_multiple_of(4);
-        whole.then_some((self.bytes.as_ptr(), self.depth as isize))
+        whole.then_some((self.bytes, self.depth))
     }
 }
 

@@ -19,9 +19,7 @@ use super::support::contiguous;
 use crate::parallel::chunks::for_each_run;
 use crate::parallel::scratch::with_buffer;
 use corten_core::{Access, AccessSet, DType, Result, ensure, try_collect, try_to_vec, try_vec};
-use corten_gemm::{
-    ByteRows, Output, PrepackedInt8, Requantize, Rounding, View, gemm_prepacked_int8,
-};
+use corten_gemm::{ByteRows, Output, PrepackedInt8, Requantize, Rounding, gemm_prepacked_int8};
 use corten_ops::{Tensor, op};
 use std::ops::Range;
 use weight::PackedWeight;
@@ -63,7 +61,7 @@ pub(super) struct Scaling {
 
 impl Scaling {
     /// That of a weight, given the scale and zero point of the input.
-    pub(super) fn of(
+    fn of(
         weight: &PackedWeight,
         scales: &Tensor,
         bias: Option<&Tensor>,
@@ -219,16 +217,8 @@ fn block<F: Finish>(
     let scale = scaling.part(whole.clone());
     let single_part = out.len() < width;
     with_buffer::<i32, ()>(rows.len() * all, |sums| {
-        let c = View {
-            data: sums.as_mut_ptr(),
-            shape: [rows.len(), count],
-            strides: [all as isize, 1],
-        };
-        // SAFETY: the buffer is writable and has a row of sums per row, the rows in memory are borrowed
-        // for longer, and the weight was packed for the instructions in use.
-        unsafe {
-            gemm_prepacked_int8(c, (product.rows, rows.clone()), (product.weight, outputs.clone()));
-        }
+        let to = (&mut *sums, all);
+        gemm_prepacked_int8(to, (product.rows, rows.clone()), (product.weight, outputs.clone()));
         if has_total {
             totals(product, rows.clone(), all, sums);
         }

@@ -191,12 +191,12 @@ impl ByteRows for Patches<'_> {
         }
     }
 
-    fn in_place(&self) -> Option<(*const u8, isize)> {
+    fn in_place(&self) -> Option<(&[u8], usize)> {
         let channels = self.sizes.channels;
         let whole = self.sizes.is_pointwise()
             && self.channel == 0
             && self.segment == channels
             && channels.is_multiple_of(4);
-        whole.then_some((self.images.as_ptr(), channels as isize))
+        whole.then_some((self.images, channels))
     }
 }

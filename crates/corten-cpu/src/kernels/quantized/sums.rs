@@ -88,5 +88,6 @@ fn add(a: &[u8], b: &[u8], scales: Scales, out: &mut [u8]) {
 fn sum_of(a: u8, b: u8, scales: Scales) -> u8 {
     let Scales { factors, zeros, inverse, zero, least } = scales;
     let number = (f32::from(a) - zeros[0]) * factors[0] + (f32::from(b) - zeros[1]) * factors[1];
-    ((number * inverse).round_ties_even() + zero).max(least).min(255.0) as u8
+    let bounded = ((number * inverse).round_ties_even() + zero).max(least);
+    bounded.min(255.0) as u8
 }
