@@ -122,7 +122,7 @@ impl Config {
                 && self.heads % self.kv_heads == 0
                 && self.head_width % 2 == 0
                 && self.window >= 0
-                && self.rope.dims % 2 == 0
+                && self.rope.dims.is_multiple_of(2)
                 && (2..=self.head_width as usize).contains(&self.rope.dims)
                 && self.context > 0
                 && self.windowed.len() == self.layers,

@@ -58,10 +58,10 @@ fn is_signed(this: &Obj) -> Py<Obj> {
 /// Whether elements have a sign; integers of a quantizer and bits do not tell.
 pub(crate) fn signedness(dtype: DType) -> Py<Obj> {
     if dtype.is_quantized() {
-        return Err(runtime_error("isSignedType not supported for quantized types".to_owned()));
+        return Err(runtime_error("isSignedType not supported for quantized types"));
     }
     if dtype.is_bits() {
-        return Err(runtime_error("Bits types are undefined".to_owned()));
+        return Err(runtime_error("Bits types are undefined"));
     }
     Ok(Obj::bool(dtype.is_signed()))
 }
