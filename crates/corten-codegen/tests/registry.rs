@@ -177,6 +177,10 @@ fn the_cost_of_products_is_declared() {
             "hspmm",
             "sspaddmm",
             "cslt",
+            "int8_",
+            "quantized_linear",
+            "quantized_convolution",
+            "quantized__matmul",
         ];
         let paired = elsewhere.iter().any(|word| name.contains(word));
         assert!(!product || paired || PRODUCTS.contains(&op.family.as_str()), "{name}");
