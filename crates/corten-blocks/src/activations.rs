@@ -49,17 +49,24 @@ impl Activations {
         self.aligned.reserve(row.len().next_multiple_of(GROUP * PADDED_GROUPS) + CACHE_LINE);
         self.start = self.aligned.as_ptr().align_offset(CACHE_LINE).min(CACHE_LINE);
         self.aligned.resize(self.start, 0);
-        self.scales.clear();
-        self.sums.clear();
-        self.half_sums.clear();
-        self.halves.clear();
-        self.totals.clear();
-        for group in row.chunks(GROUP) {
+        let groups = row.len().div_ceil(GROUP).next_multiple_of(PADDED_GROUPS);
+        emptied(&mut self.scales, groups);
+        emptied(&mut self.sums, groups * GROUP / 4);
+        emptied(&mut self.half_sums, groups * 2);
+        emptied(&mut self.halves, groups * 2);
+        emptied(&mut self.totals, groups);
+        let (whole, rest) = row.as_chunks::<GROUP>();
+        for group in whole {
             self.push(group);
         }
+        if !rest.is_empty() {
+            let mut group = [0.0; GROUP];
+            group[..rest.len()].copy_from_slice(rest);
+            self.push(&group);
+        }
         self.len = self.integers().len();
-        while !self.scales.len().is_multiple_of(PADDED_GROUPS) {
-            self.push(&[]);
+        while self.scales.len() < groups {
+            self.push(&[0.0; GROUP]);
         }
     }
 
@@ -85,20 +92,46 @@ impl Activations {
         self.len == 0
     }
 
-    fn push(&mut self, group: &[f32]) {
-        let most = group.iter().fold(0.0f32, |most, element| most.max(element.abs()));
-        let scale = most / 127.0;
-        let factor = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+    /// Adds a group. Loops are those of vectors of any width; a group with an infinity or NaN has the scale NaN.
+    fn push(&mut self, group: &[f32; GROUP]) {
+        // The bits of positive floats are in the order of the floats, and those of NaN above all.
+        let most =
+            group.iter().fold(0, |most, element| (element.to_bits() as i32 & i32::MAX).max(most));
+        let most = f32::from_bits(most as u32);
+        let scale = if most.is_finite() { most / 127.0 } else { f32::NAN };
+        let inverse = 1.0 / scale;
+        let (scale, factor) = match inverse.is_infinite() {
+            true => (0.0, 0.0),
+            false if scale.is_nan() => (scale, 0.0),
+            false => (scale, inverse),
+        };
         let mut integers = [0i8; GROUP];
         for (to, &element) in integers.iter_mut().zip(group) {
-            *to = (element * factor).round_ties_even() as i8;
+            *to = rounded(element * factor);
         }
-        let sum = |part: &[i8]| part.iter().map(|&integer| i32::from(integer)).sum::<i32>();
-        self.sums.extend(integers.chunks_exact(4).map(sum));
-        self.half_sums.extend(integers.chunks_exact(16).map(sum));
-        self.halves.extend(integers.chunks_exact(16).map(|half| scale * sum(half) as f32));
-        self.totals.push(scale * sum(&integers) as f32);
+        let mut sums = [0i32; GROUP / 4];
+        for (to, four) in sums.iter_mut().zip(integers.as_chunks::<4>().0) {
+            *to = four.iter().map(|&integer| i32::from(integer)).sum();
+        }
+        let halves = [0, 1].map(|half| sums[4 * half..][..4].iter().sum::<i32>());
+        self.sums.extend_from_slice(&sums);
+        self.half_sums.extend_from_slice(&halves);
+        self.halves.extend(halves.map(|half| scale * half as f32));
+        self.totals.push(scale * (halves[0] + halves[1]) as f32);
         self.scales.push(scale);
         self.aligned.extend_from_slice(&integers);
     }
+}
+
+/// Empties a vector, which then has memory for so many elements.
+fn emptied<T>(of: &mut Vec<T>, room: usize) {
+    of.clear();
+    of.reserve(room);
+}
+
+/// The nearest integer, half to even, of a number below 2^22: in this sum the unit of the last place is 1.
+#[inline(always)]
+fn rounded(number: f32) -> i8 {
+    const SHIFT: f32 = 12_582_912.0;
+    (number + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) as i8
 }

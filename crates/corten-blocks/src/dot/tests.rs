@@ -146,3 +146,33 @@ fn lengths() {
     );
     assert!(Format::Q8_0.gemm(&[0; 1], 2, &[], &mut [], 2).is_ok());
 }
+
+#[test]
+fn infinities_and_nan_are_not_lost() {
+    for &format in Format::ALL {
+        let bytes = matrix(format, 2, 512);
+        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut row = numbers(512, 5);
+            row[300] = value;
+            let x = Activations::of(&row);
+            for Kernels { name, gemv, .. } in kernels() {
+                let mut out = vec![0.0; 2];
+                gemv(format, &bytes, &x, &mut out);
+                assert!(out.iter().all(|found| found.is_nan()), "{name} {}", format.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn activations_are_rounded_half_to_even() {
+    let halves = (0..32).map(|i| i as f32 * 0.5 - 7.5);
+    let mut row: Vec<f32> = halves.chain([127.0; 32]).chain([1e-40; 32]).collect();
+    row[0] = 127.0;
+    let x = Activations::of(&row);
+    for (found, element) in x.integers().iter().zip(&row[..64]) {
+        assert_eq!(f32::from(*found), element.round_ties_even());
+    }
+    assert!(x.integers()[64..].iter().all(|&integer| integer == 0));
+    assert_eq!(&x.scales[..3], [1.0, 1.0, 0.0]);
+}
