@@ -181,6 +181,12 @@ fn the_cost_of_products_is_declared() {
             "quantized_linear",
             "quantized_convolution",
             "quantized__matmul",
+            "kv_cache_attention",
+            "pack_mm",
+            "scaled_mm",
+            "matmul_4bit",
+            "grouped_mm",
+            "mixed_dtypes",
         ];
         let paired = elsewhere.iter().any(|word| name.contains(word));
         assert!(!product || paired || PRODUCTS.contains(&op.family.as_str()), "{name}");

@@ -119,8 +119,9 @@ pub fn of(tensor: &TensorBase) -> Option<BlockRows> {
 ///
 /// # fn main() -> Result<()> {
 /// let weight = blocks::quantize(&Tensor::ones([2, 32])?, Format::Q8_0)?;
-/// assert!(blocks::of(&weight.t()?).is_none());
-/// assert_eq!(blocks::of_transpose(&weight.t()?).map(|rows| rows.columns()), Some(32));
+/// let transpose = weight.t()?;
+/// assert!(blocks::of(&transpose).is_none());
+/// assert_eq!(blocks::of_transpose(&transpose).map(|rows| rows.columns()), Some(32));
 /// # Ok(())
 /// # }
 /// ```

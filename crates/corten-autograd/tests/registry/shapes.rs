@@ -8,6 +8,7 @@ use corten_ops::{OpKind, Tensor, op};
 
 /// Operators whose results, or their shapes, follow from the data: the meta device refuses them.
 const BY_DATA: &[&str] = &[
+    "_choose_qparams_per_tensor",
     "_local_scalar_dense",
     "_unique",
     "_unique2",

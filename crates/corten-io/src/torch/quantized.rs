@@ -81,17 +81,18 @@ fn quantizer(given: &Arguments<'_>) -> Result<Arc<Quantizer>> {
         _ => None,
     };
     let scheme = scheme.ok_or_else(|| err!(Runtime, "a quantization scheme is expected"))?;
-    let exact = match scheme {
+    match scheme {
         QScheme::PerTensorAffine => {
             return Ok(Quantizer::per_tensor(parts.float(1)?, parts.int(2)?));
         }
-        QScheme::PerChannelAffine => true,
-        QScheme::PerChannelAffineFloatQParams => false,
+        QScheme::PerChannelAffine | QScheme::PerChannelAffineFloatQParams => {}
         other => {
             bail!(Runtime, "Can't deserialize quantized tensor with qscheme torch.{}", other.name())
         }
-    };
+    }
     let (scales, zero_points, axis) = (parts.tensor(1)?, parts.tensor(2)?, parts.int(3)?);
+    // PyTorch writes the name of the exact scheme for both.
+    let exact = scheme == QScheme::PerChannelAffine && !zero_points.dtype().is_floating_point();
     let dtypes =
         if exact { (DType::Float64, DType::Int64) } else { (DType::Float32, DType::Float32) };
     ensure!(
@@ -102,7 +103,13 @@ fn quantizer(given: &Arguments<'_>) -> Result<Arc<Quantizer>> {
             && zero_points.is_contiguous()
             && scales.device().device_type == DeviceType::Cpu,
         Runtime,
-        "scales and zero points of a quantized tensor have other dtypes or sizes than its scheme"
+        "a quantized tensor of the scheme {} has scales of dtype {} and sizes {:?}, and zero points of dtype {} and \
+         sizes {:?}",
+        scheme.name(),
+        scales.dtype(),
+        scales.sizes().as_slice(),
+        zero_points.dtype(),
+        zero_points.sizes().as_slice()
     );
     let (scales, zero_points) = (scales.base().clone(), zero_points.base().clone());
     Ok(Arc::new(match exact {
