@@ -38,13 +38,34 @@ pub(crate) const UNCHECKED: &[(&str, &str)] = &[
     ("grid_sampler_3d_backward", "its gradient is an error"),
     ("_cdist_forward", "its second derivative is an error"),
     ("rotary_embedding", "its angles have no gradient: tests/python/test_language_operators.py"),
-    ("fake_quant_per_channel", "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py"),
-    ("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py"),
-    ("fake_quantize_per_channel_affine_cachemask", "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py"),
-    ("_fake_quantize_learnable_per_tensor_affine", "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py"),
-    ("_fake_quantize_learnable_per_tensor_affine_backward", "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py"),
-    ("_fake_quantize_learnable_per_channel_affine", "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py"),
-    ("_fake_quantize_learnable_per_channel_affine_backward", "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py"),
+    (
+        "fake_quant_per_channel",
+        "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py",
+    ),
+    (
+        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+        "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py",
+    ),
+    (
+        "fake_quantize_per_channel_affine_cachemask",
+        "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py",
+    ),
+    (
+        "_fake_quantize_learnable_per_tensor_affine",
+        "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py",
+    ),
+    (
+        "_fake_quantize_learnable_per_tensor_affine_backward",
+        "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py",
+    ),
+    (
+        "_fake_quantize_learnable_per_channel_affine",
+        "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py",
+    ),
+    (
+        "_fake_quantize_learnable_per_channel_affine_backward",
+        "its slope is that of no rounding, in single precision: tests/python/test_low_precision.py",
+    ),
     ("roi_align", "its regions have no gradient: tests/python/test_vision_operators.py"),
     ("_roi_align_backward", "its regions have no gradient: tests/python/test_vision_operators.py"),
     ("roi_pool", "its regions have no gradient: tests/python/test_vision_operators.py"),
