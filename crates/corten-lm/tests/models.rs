@@ -154,8 +154,8 @@ fn several_sequences() {
         }
         let mut logits = None;
         // The first sequence begins earlier, so that they have different numbers of tokens.
-        for step in 0..3 {
-            model.decode(&[0], &[tokens[step]], &mut cache).unwrap();
+        for &token in &tokens[..3] {
+            model.decode(&[0], &[token], &mut cache).unwrap();
         }
         for step in 0..12 {
             let first = if step + 3 < 12 { tokens[step + 3] } else { 1 };
