@@ -221,6 +221,13 @@ pub fn scalar_tensor(
 /// # Errors
 /// Those of `fill_`.
 pub fn zero_(self_: &Tensor) -> Result<Tensor> {
+    let dtype = self_.dtype();
+    if !dtype.is_numeric() && !dtype.is_quantized() {
+        // Dtypes that are stored only have no numbers, but bits.
+        let bits = if dtype.itemsize() == 2 { DType::UInt16 } else { DType::UInt8 };
+        op::zero_(&op::view_dtype(self_, bits)?)?;
+        return Ok(self_.clone());
+    }
     op::fill__scalar(self_, Scalar::Int(0))
 }
 

@@ -55,6 +55,9 @@ fn filled(tensor: Tensor, value: Scalar) -> Result<Tensor> {
     if is_zero && tensor.clear_block()? {
         return Ok(tensor);
     }
-    fresh(|| op::fill__scalar(&tensor, value))?;
+    fresh(|| match is_zero && !tensor.dtype().is_numeric() {
+        true => op::zero_(&tensor),
+        false => op::fill__scalar(&tensor, value),
+    })?;
     Ok(tensor)
 }
