@@ -6,7 +6,7 @@
 
 mod built;
 #[allow(dead_code)]
-#[path = "../../crates/corten/tests/mutations/zips.rs"]
+#[path = "../../crates/corten/tests/all/mutations/zips.rs"]
 mod zips;
 
 use corten_io::npy;

@@ -101,7 +101,7 @@ UNCOVERED = {
         aten::_choose_qparams_per_tensor""",
     "takes tensors of another layout": """
         aten::_to_dense aten::_mkldnn_reshape aten::_mkldnn_transpose aten::mkldnn_linear""",
-    "takes or makes tensors in coordinate format: crates/corten/tests/sparse.rs": """
+    "takes or makes tensors in coordinate format: crates/corten/tests/all/sparse.rs": """
         aten::_sparse_coo_tensor_with_dims aten::_sparse_coo_tensor_with_dims_and_tensors
         aten::_nnz aten::sparse_dim aten::dense_dim aten::is_coalesced aten::_coalesced_
         aten::_indices aten::_values aten::indices aten::values aten::coalesce aten::_coalesce
@@ -121,7 +121,7 @@ UNCOVERED = {
         aten::_sparse_log_softmax aten::_sparse_log_softmax.out aten::_sparse_log_softmax.int
         aten::_sparse_log_softmax_backward_data aten::_sparse_log_softmax_backward_data.out
         aten::_gather_sparse_backward""",
-    "takes or makes tensors in compressed layouts: crates/corten/tests/sparse_compressed.rs": """
+    "takes or makes tensors in compressed layouts: crates/corten/tests/all/sparse_compressed.rs": """
         aten::_sparse_compressed_tensor_unsafe
         aten::sparse_compressed_tensor.comp_plain_value_size
         aten::sparse_compressed_tensor.comp_plain_value aten::_sparse_csr_tensor_unsafe

@@ -1,7 +1,7 @@
 """Writes tests/goldens/event_files.txt: the bytes of event files, by the encoder in event_encoder.py.
 
 A line is a case: its name, `|`, the bytes of a record in hexadecimal. Times and steps are those of the test in
-crates/corten/tests/tensorboard.rs. Sums of the histograms are exact in every order.
+crates/corten/tests/all/tensorboard.rs. Sums of the histograms are exact in every order.
 """
 
 from pathlib import Path

@@ -2,7 +2,7 @@
 tests/goldens/optimizer_names.txt, the names of all of them.
 
 A line is a case: its name, `|`, numbers. Parameters are float64; gradients are functions of the parameters and of
-the step, which the test in crates/corten/tests/optimizers.rs computes as well.
+the step, which the test in crates/corten/tests/all/optimizers.rs computes as well.
 """
 
 from pathlib import Path

@@ -1,5 +1,5 @@
 """Writes tests/goldens/sparse_coo.txt: results and gradients of operators on coordinate tensors, for
-crates/corten/tests/sparse.rs. Needs PyTorch."""
+crates/corten/tests/all/sparse.rs. Needs PyTorch."""
 
 from pathlib import Path
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use corten_autograd::node::Node;
 use corten_autograd::saved_hooks::{SavedTensorHooks, saved_tensors_hooks};
 use corten_autograd::{Autograd, BackwardOptions, inference_mode};

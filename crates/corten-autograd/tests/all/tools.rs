@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use corten_autograd::functional::{hessian, hvp, jacobian, jvp, vjp};
 use corten_autograd::node::Node;
 use corten_autograd::{Autograd, GradDType, anomaly, checkpoint, inference_mode};

@@ -3,9 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![allow(clippy::too_many_lines, clippy::needless_update, reason = "tables of modules")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use corten::nn::*;
 use corten::prelude::*;
 

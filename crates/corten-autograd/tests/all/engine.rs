@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use corten_autograd::function::{Context, Function, apply};
 use corten_autograd::{Autograd, BackwardOptions, backward, engine, grad as gradients, no_grad};
 use corten_core::{Result, bail};

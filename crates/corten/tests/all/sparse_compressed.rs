@@ -6,7 +6,7 @@ use corten::Layout;
 use corten::ops::sparse::{Compressed, Coo};
 use corten::prelude::*;
 
-const GOLDENS: &str = include_str!("../../../tests/goldens/sparse_compressed.txt");
+const GOLDENS: &str = include_str!("../../../../tests/goldens/sparse_compressed.txt");
 const BLOCK: &[i64] = &[2, 3];
 
 /// Numbers of which more than half are 0, as the script that made the goldens computes them.
@@ -224,7 +224,7 @@ fn results_are_those_of_pytorch() {
 
 #[test]
 fn tensors_are_printed_as_by_pytorch() -> Result<()> {
-    let goldens = include_str!("../../../tests/goldens/sparse_printed.txt").split("\n---\n");
+    let goldens = include_str!("../../../../tests/goldens/sparse_printed.txt").split("\n---\n");
     let leaf = |tensor: Tensor| tensor.requires_grad_(true);
     let row = op::reshape(&Tensor::arange(1.0, 41.0)?, &[1, 40])?;
     let tensors = [
@@ -315,7 +315,7 @@ fn every_float_is_multiplied() -> Result<()> {
 
 #[test]
 fn semi_structured_matrices_are_those_of_pytorch() -> Result<()> {
-    for line in include_str!("../../../tests/goldens/semi_structured.txt").lines() {
+    for line in include_str!("../../../../tests/goldens/semi_structured.txt").lines() {
         let fields: Vec<&str> = line.split('|').collect();
         let (rows, columns): (i64, i64) = (fields[1].parse().unwrap(), fields[2].parse().unwrap());
         let numbers =

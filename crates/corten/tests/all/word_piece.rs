@@ -1,7 +1,7 @@
 //! The tokenizer of the example with BERT, beside the words that the package `tokenizers` finds.
 #![allow(dead_code, clippy::unwrap_used)]
 
-#[path = "../examples/common/word_piece.rs"]
+#[path = "../../examples/common/word_piece.rs"]
 mod word_piece;
 
 /// Texts and their words, of `BertNormalizer` and `BertPreTokenizer`.

@@ -1,0 +1,11 @@
+//! The tests of the crate in one executable: each links the whole library.
+
+mod attention;
+mod common;
+mod features;
+mod gradients;
+mod lazy;
+mod losses;
+mod modules;
+mod random_modules;
+mod recurrent;
