@@ -164,6 +164,13 @@ pub enum Uint64 {
     Modular,
     /// Results depend on the order of elements and nothing else.
     Ordered,
+    /// Results are rounded quotients of the first argument and the second; true quotients where a rounding mode may be
+    /// given and is not.
+    Quotient,
+    /// Results are what such quotients leave.
+    Remainder,
+    /// Results are the first argument shifted to the right by the second.
+    Shift,
 }
 
 /// Runs an operator on the values of batched tensors; see [`crate::batched`].

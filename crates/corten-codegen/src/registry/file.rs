@@ -104,7 +104,7 @@ pub(super) struct OpBlock {
     /// Whether a Python number may stand for a tensor argument; the overload with `Scalar` in its place is then no signature of its own.
     #[serde(default)]
     pub(super) numbers: bool,
-    /// How `uint64`, for which kernels are few, is computed with the bits of `int64`: `modular` for what is the same modulo 2^64, `ordered` for what depends on the order of elements and nothing else.
+    /// How `uint64`, for which kernels are few, is computed with the bits of `int64`: `modular` for what is the same modulo 2^64, `ordered` for what depends on the order of elements and nothing else, `quotient` (where the call rounds), `remainder` and `shift` for division.
     pub(super) uint64: Option<Uint64>,
     /// Parameter lists that Python still accepts, with a warning, in-place forms included.
     #[serde(default)]

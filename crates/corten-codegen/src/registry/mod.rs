@@ -72,6 +72,12 @@ pub enum Uint64 {
     Modular,
     /// By the order of elements.
     Ordered,
+    /// A quotient that is rounded.
+    Quotient,
+    /// What a quotient leaves.
+    Remainder,
+    /// A quotient by a power of two.
+    Shift,
 }
 
 /// A mistake in a declaration.

@@ -443,21 +443,9 @@ fn quantize_run<T: Stored>(
 ) {
     let (int, float) = (zero_point as i32, zero_point as f32);
     match scheme {
-        QScheme::PerTensorAffine => compiled(|| {
-            for (out, &x) in out.iter_mut().zip(from) {
-                *out = T::of_tensor(x * inverse, int);
-            }
-        }),
-        QScheme::PerChannelAffine => compiled(|| {
-            for (out, &x) in out.iter_mut().zip(from) {
-                *out = T::of_channel(x * inverse, float);
-            }
-        }),
-        _ => compiled(|| {
-            for (out, &x) in out.iter_mut().zip(from) {
-                *out = T::of_float_channel(x * inverse + float);
-            }
-        }),
+        QScheme::PerTensorAffine => map_run(from, out, |x| T::of_tensor(x * inverse, int)),
+        QScheme::PerChannelAffine => map_run(from, out, |x| T::of_channel(x * inverse, float)),
+        _ => map_run(from, out, |x| T::of_float_channel(x * inverse + float)),
     }
 }
 
@@ -469,21 +457,22 @@ fn dequantize_run<T: Stored>(
     zero_point: f64,
 ) {
     let (single, int, float) = (scale as f32, zero_point as i32, zero_point as f32);
+    let above = |x: T| cast::<T, f32>(x) - float;
     match scheme {
-        QScheme::PerTensorAffine => compiled(|| {
-            for (out, &x) in out.iter_mut().zip(from) {
-                *out = x.above(int) * single;
-            }
-        }),
-        QScheme::PerChannelAffine => compiled(|| {
-            for (out, &x) in out.iter_mut().zip(from) {
-                *out = (f64::from(cast::<T, f32>(x) - float) * scale) as f32;
-            }
-        }),
-        _ => compiled(|| {
-            for (out, &x) in out.iter_mut().zip(from) {
-                *out = (cast::<T, f32>(x) - float) * single;
-            }
-        }),
+        QScheme::PerTensorAffine => map_run(from, out, |x| x.above(int) * single),
+        QScheme::PerChannelAffine => {
+            map_run(from, out, |x| (f64::from(above(x)) * scale) as f32);
+        }
+        _ => map_run(from, out, |x| above(x) * single),
     }
+}
+
+/// What `f` makes of each element, in a loop for the vectors that the processor has.
+#[inline(always)]
+fn map_run<A: Copy, B>(from: &[A], out: &mut [B], f: impl Fn(A) -> B) {
+    compiled(|| {
+        for (out, &x) in out.iter_mut().zip(from) {
+            *out = f(x);
+        }
+    });
 }

@@ -12,7 +12,7 @@ use corten_core::geometry::{
 };
 use corten_core::{DType, MemoryFormat, Result, Scalar, bail, ensure};
 use corten_ops::iter::resize_output;
-use corten_ops::meta::{Domain, check_out_dtype, index as shapes};
+use corten_ops::meta::{Domain, check_fill_value, check_out_dtype, index as shapes};
 use corten_ops::{Tensor, TensorIterator, derived, op};
 
 static WHERE: Expression = Expression {
@@ -534,12 +534,7 @@ pub fn index_fill_tensor_(
     index: &Tensor,
     value: &Tensor,
 ) -> Result<Tensor> {
-    ensure!(
-        value.dim() == 0,
-        Runtime,
-        "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
-        value.dim()
-    );
+    check_fill_value("index_fill_", value)?;
     let number = op::to_device(value, self_.device(), self_.dtype(), false, false, None)?;
     op::index_fill__int_scalar(&on_meta(self_)?, dim, &on_meta(index)?, Scalar::Int(0))?;
     slices(self_, dim, index, &number, &Scattered::by(Combine::Assign))

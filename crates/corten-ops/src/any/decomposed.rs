@@ -1,6 +1,6 @@
 //! Quantisation whose numbers are arguments, and whose integers are ordinary tensors.
 
-use crate::composite::support::defined;
+use crate::composite::support::{along, defined};
 use crate::{Tensor, op};
 use corten_core::{DType, Result, Scalar, bail, ensure};
 
@@ -533,11 +533,8 @@ fn channel_steps(
         input.dtype().name()
     );
     ensure!((0..dim).contains(&axis), Assertion, "Expecting axis to be < {dim}");
-    // Bounded: one item for each dimension.
-    let mut shape = vec![1; dim as usize];
-    shape[axis as usize] = -1;
-    let scales = op::reshape(&to(scales, DType::Float32)?, &shape)?;
-    let zeros = op::reshape(&to(zero_points, DType::Int32)?, &shape)?;
+    let beside = |numbers: &Tensor, dtype| along(&to(numbers, dtype)?, dim as usize, axis as usize);
+    let (scales, zeros) = (beside(scales, DType::Float32)?, beside(zero_points, DType::Int32)?);
     let steps = op::round(&op::mul_tensor(input, &op::reciprocal(&scales)?)?)?;
     Ok([op::add_tensor(&steps, &zeros, ONE)?, scales, zeros])
 }

@@ -1,6 +1,7 @@
 //! Fake quantisation by numbers that are learned or observed.
 
 use crate::affine::AffineParams;
+use crate::composite::support::{along, expect_dtype};
 use crate::{Tensor, op};
 use corten_core::{DType, Device, Result, Scalar, ensure};
 
@@ -155,11 +156,9 @@ pub fn learnable_per_channel_backward(
     }
     let dim = self_.dim() as i64;
     let axis = if axis < 0 { axis + dim } else { axis };
-    // Bounded: one item for each dimension.
-    let mut shape = vec![1; dim as usize];
-    shape[axis as usize] = scale.numel();
-    let zero = op::reshape(&whole(zero_point, quant_min, quant_max)?, &shape)?;
-    let (scale, limits) = (op::reshape(scale, &shape)?, [quant_min, quant_max]);
+    let beside = |numbers: &Tensor| along(numbers, dim as usize, axis as usize);
+    let zero = beside(&whole(zero_point, quant_min, quant_max)?)?;
+    let (scale, limits) = (beside(scale)?, [quant_min, quant_max]);
     let [x, scale, zero] = elements_backward(grad, self_, &scale, &zero, limits, grad_factor)?;
     let others: Vec<i64> = (0..dim).filter(|&other| other != axis).collect();
     let total = |values: Tensor| match others.is_empty() {
@@ -267,7 +266,7 @@ pub fn fused_moving_avg_helper(
     let is_on = |flag: &Tensor| op::item(flag).map(|number| number.to_f64() as i64 != 0);
     let (observes, quantises) = (is_on(observer_on)?, is_on(fake_quant_on)?);
     if observes || quantises {
-        crate::composite::support::expect_dtype(self_, DType::Float32)?;
+        expect_dtype(self_, DType::Float32)?;
     }
     if observes {
         observed.observe(self_, per_row.then_some(ch_axis), averaging_const)?;
@@ -275,19 +274,17 @@ pub fn fused_moving_avg_helper(
     if !quantises {
         return Ok((op::clone(self_, None)?, all()?));
     }
-    let limits = [quant_min, quant_max];
+    ensure!(
+        !per_row || ch_axis == 0,
+        Runtime,
+        "Per-channel FakeQuant in fused_moving_avg_obs_fake_quant is only supported on axis == 0"
+    );
+    observed.derive([quant_min, quant_max], symmetric)?;
     if per_row {
-        ensure!(
-            ch_axis == 0,
-            Runtime,
-            "Per-channel FakeQuant in fused_moving_avg_obs_fake_quant is only supported on axis == 0"
-        );
-        observed.derive(limits, symmetric)?;
         return op::fake_quantize_per_channel_affine_cachemask(
             self_, scale, zero_point, 0, quant_min, quant_max,
         );
     }
-    observed.derive(limits, symmetric)?;
     let (scale, zero) = (op::item(scale)?.to_f64(), op::item(zero_point)?.to_f64() as i64);
     op::fake_quantize_per_tensor_affine_cachemask(self_, scale, zero, quant_min, quant_max)
 }

@@ -1,5 +1,6 @@
 //! Differences and integrals of samples.
 
+use super::support::along;
 use crate::{Tensor, op};
 use corten_core::{DType, Result, Scalar, ensure, geometry};
 
@@ -93,9 +94,7 @@ fn distances(y: &Tensor, x: &Tensor, dim: i64, name: &str) -> Result<Tensor> {
         "{name}: There must be one `x` value for each sample point"
     );
     let dx = op::sub_tensor(&slice(x, 0, Some(1), None)?, &slice(x, 0, None, Some(-1))?, ONE)?;
-    let mut shape = vec![1; y.dim()];
-    shape[axis] = dx.numel();
-    op::view(&dx, &shape)
+    along(&dx, y.dim(), axis)
 }
 
 fn no_bool(tensor: &Tensor, name: &str, argument: &str) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Grids of points in images.
 
-use super::support::expect_dtype;
+use super::support::{along, expect_dtype};
 use crate::{Tensor, op};
 use corten_core::{Result, Scalar, ensure};
 
@@ -75,9 +75,7 @@ pub fn affine_grid_generator(theta: &Tensor, size: &[i64], align_corners: bool) 
     let spatial = &size[2..];
     let mut columns = Vec::new();
     for dim in (0..rank).rev() {
-        let mut shape = vec![1; rank + 1];
-        shape[dim] = -1;
-        let line = op::view(&line(spatial[dim], theta, align_corners)?, &shape)?;
+        let line = along(&line(spatial[dim], theta, align_corners)?, rank + 1, dim)?;
         columns.push(op::expand(&line, &[spatial, &[1]].concat(), false)?);
     }
     columns.push(op::ones_like(&columns[0], None, None, None, None, None)?);

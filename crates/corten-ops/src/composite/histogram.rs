@@ -1,5 +1,6 @@
 //! Edges of histograms, and histograms made of counts.
 
+use super::support::along;
 use crate::{Tensor, op};
 use corten_core::{Result, Scalar, ensure, try_collect, try_vec, try_with_capacity};
 
@@ -232,9 +233,7 @@ pub fn density(hist: &Tensor, edges: &[Tensor]) -> Result<Tensor> {
             &op::slice_tensor(edges, 0, None, Some(-1), 1)?,
             Scalar::Int(1),
         )?;
-        let mut shape = vec![1; hist.dim()];
-        shape[dim] = lengths.numel();
-        density = op::div_tensor(&density, &op::view(&lengths, &shape)?)?;
+        density = op::div_tensor(&density, &along(&lengths, hist.dim(), dim)?)?;
     }
     Ok(density)
 }

@@ -1,5 +1,6 @@
 //! Operators of sparse tensors that are made of others.
 
+use super::support::along;
 use crate::sparse::coordinate::parts::{check_in_range, check_parts, infer_size};
 use crate::sparse::{Coo, cast};
 use crate::{Tensor, op};
@@ -336,11 +337,9 @@ pub fn gather_sparse_backward(
             rows.push(op::reshape(index, &[-1])?);
             continue;
         }
-        let along = op::arange(shape[place].into(), Some(DType::Int64), None, device, None)?;
-        let mut wide = vec![1; shape.len()];
-        wide[place] = -1;
-        let along = op::expand(&op::reshape(&along, &wide)?, &shape, false)?;
-        rows.push(op::reshape(&along, &[-1])?);
+        let positions = op::arange(shape[place].into(), Some(DType::Int64), None, device, None)?;
+        let positions = op::expand(&along(&positions, shape.len(), place)?, &shape, false)?;
+        rows.push(op::reshape(&positions, &[-1])?);
     }
     let (indices, values) = (op::stack(&rows, 0)?, op::reshape(grad, &[-1])?);
     op::_sparse_coo_tensor_unsafe(

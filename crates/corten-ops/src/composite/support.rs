@@ -124,6 +124,14 @@ pub(crate) fn number_minus(number: impl Into<Scalar>, tensor: &Tensor) -> Result
     op::sub_tensor(&crate::derived::wrapped(number.into())?, tensor, Scalar::Int(1))
 }
 
+/// The elements along one of `rank` dimensions, to be broadcast with the others.
+pub(crate) fn along(elements: &Tensor, rank: usize, dim: usize) -> Result<Tensor> {
+    // Bounded: one item for each dimension.
+    let mut shape = vec![1; rank];
+    shape[dim] = -1;
+    op::reshape(elements, &shape)
+}
+
 /// An undefined tensor counts as absent.
 pub(crate) fn defined(tensor: Option<&Tensor>) -> Option<&Tensor> {
     tensor.filter(|tensor| tensor.defined())

@@ -96,14 +96,14 @@ pub(super) fn retry(op: &'static dyn AnyOp, stack: &mut Stack, error: Error) -> 
     let Some(narrow) = narrow_of(stack) else { return Err(error) };
     let mut widened = Widened::of(narrow);
     if narrow == DType::UInt64 {
-        let name = op.def().name.trim_end_matches('_');
-        let name = if op.def().kind == OpKind::Inplace { name } else { op.def().name };
-        if let Some(kind) = Quotient::of(name, stack) {
-            return kind.compute(op, stack).map_err(|found| first_of(found, error));
-        }
-        widened.flipped = op.def().uint64 == Some(Uint64::Ordered);
-        if op.def().uint64.is_none() && needs_top(stack)? {
-            return Err(error);
+        match op.def().uint64 {
+            Some(Uint64::Modular) => {}
+            Some(Uint64::Ordered) => widened.flipped = true,
+            Some(rule) if rule != Uint64::Quotient || rounds(op, stack) => {
+                return divide(op, rule, stack).map_err(|found| first_of(found, error));
+            }
+            _ if needs_top(stack)? => return Err(error),
+            _ => {}
         }
     }
     let original = stack.clone();
@@ -233,58 +233,46 @@ fn values_of(op: &'static dyn AnyOp, stack: &Stack, widened: Widened) -> Vec<boo
     probe.iter().map(is_value).collect()
 }
 
-/// Quotients of numbers without a sign, which wrapped numbers do not give.
-#[derive(Clone, Copy)]
-enum Quotient {
-    Whole,
-    Rest,
-    Shift,
+/// Whether a call rounds its quotients, which those with a rounding mode do where they are given one.
+fn rounds(op: &'static dyn AnyOp, stack: &Stack) -> bool {
+    let mut given = op.schema().arguments.iter().zip(stack.iter());
+    given.all(|(argument, value)| {
+        argument.name != "rounding_mode" || matches!(value, IValue::String(_))
+    })
 }
 
-impl Quotient {
-    fn of(name: &str, stack: &Stack) -> Option<Self> {
-        let rounds = || stack.iter().any(|value| matches!(value, IValue::String(_)));
-        Some(match name {
-            "floor_divide" => Self::Whole,
-            "div" | "divide" if rounds() => Self::Whole,
-            "remainder" | "fmod" => Self::Rest,
-            "bitwise_right_shift" | "__rshift__" | "__irshift__" => Self::Shift,
-            _ => return None,
-        })
-    }
-
-    fn compute(self, op: &'static dyn AnyOp, stack: &mut Stack) -> Result<()> {
-        let widened = Widened::of(DType::UInt64);
-        let wide = |value: &IValue| match value {
-            IValue::Tensor(tensor) => widened.widen(tensor),
-            IValue::Int(value) => number(*value),
-            IValue::UInt(value) => number(*value as i64),
-            _ => Err(corten_core::err!(NotImplemented, "no number")),
-        };
-        let (a, b) = (wide(&stack[0])?, wide(&stack[1])?);
-        let made = match self {
-            Self::Whole => divided(&a, &b)?.0,
-            Self::Rest => divided(&a, &b)?.1,
-            Self::Shift => shifted(&a, &b)?,
-        };
-        let made = widened.narrow(&made)?;
-        let target = match op.def().kind {
-            OpKind::Inplace => stack.first(),
-            OpKind::Out => stack.last(),
-            _ => None,
-        };
-        let made = match target {
-            Some(IValue::Tensor(target)) => {
-                if op.def().kind == OpKind::Out && target.sizes() != made.sizes() {
-                    target.resize(&made.sizes(), None::<MemoryFormat>)?;
-                }
-                op::copy_(target, &made, false)?
+/// Quotients, remainders and shifts of numbers without a sign, which wrapped numbers do not give.
+fn divide(op: &'static dyn AnyOp, rule: Uint64, stack: &mut Stack) -> Result<()> {
+    let widened = Widened::of(DType::UInt64);
+    let wide = |value: &IValue| match value {
+        IValue::Tensor(tensor) => widened.widen(tensor),
+        IValue::Int(value) => number(*value),
+        IValue::UInt(value) => number(*value as i64),
+        _ => Err(corten_core::err!(NotImplemented, "no number")),
+    };
+    let (a, b) = (wide(&stack[0])?, wide(&stack[1])?);
+    let made = match rule {
+        Uint64::Shift => shifted(&a, &b)?,
+        Uint64::Remainder => divided(&a, &b)?.1,
+        _ => divided(&a, &b)?.0,
+    };
+    let made = widened.narrow(&made)?;
+    let target = match op.def().kind {
+        OpKind::Inplace => stack.first(),
+        OpKind::Out => stack.last(),
+        _ => None,
+    };
+    let made = match target {
+        Some(IValue::Tensor(target)) => {
+            if op.def().kind == OpKind::Out && target.sizes() != made.sizes() {
+                target.resize(&made.sizes(), None::<MemoryFormat>)?;
             }
-            _ => made,
-        };
-        stack.replace(made);
-        Ok(())
-    }
+            op::copy_(target, &made, false)?
+        }
+        _ => made,
+    };
+    stack.replace(made);
+    Ok(())
 }
 
 fn number(value: i64) -> Result<Tensor> {

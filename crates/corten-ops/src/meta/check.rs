@@ -64,3 +64,17 @@ pub fn cpp_name(dtype: DType) -> &'static str {
         other => other.type_name(),
     }
 }
+
+/// The value of a fill is a tensor without dimensions.
+///
+/// # Errors
+/// `Runtime` for another rank.
+pub fn check_fill_value(operator: &str, value: &Tensor) -> Result<()> {
+    ensure!(
+        value.dim() == 0,
+        Runtime,
+        "{operator} only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+        value.dim()
+    );
+    Ok(())
+}

@@ -88,13 +88,7 @@ pub fn masked_fill_tensor(
     value: &Tensor,
     out: Option<&Tensor>,
 ) -> Result<TensorIterator> {
-    ensure!(
-        value.dim() == 0,
-        Runtime,
-        "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} \
-         dimension(s).",
-        value.dim()
-    );
+    super::check_fill_value("masked_fill_", value)?;
     let target = fill_target(self_, mask, out)?;
     let config = masked_config(&target, mask)?;
     let config = if value.device().is_cpu() {

@@ -27,7 +27,7 @@ pub mod special;
 pub mod tools;
 pub mod upsample;
 
-pub use check::{check_dtype, check_out_dtype, cpp_name};
+pub use check::{check_dtype, check_fill_value, check_out_dtype, cpp_name};
 pub use pointwise::{
     Domain, Promote, binary, binary_float, comparison, pointwise, ternary, unary, unary_bool,
     unary_float,

@@ -2,6 +2,7 @@
 
 use super::make::like;
 use super::{check_uniform, check_whole, integers, of_integers, same_quantizer};
+use crate::any::factory::check_number;
 use crate::{Tensor, any, op};
 use corten_core::{
     BelowADInplaceOrViewGuard, DType, Device, KeySet, Layout, MemoryFormat, Result, Scalar, bail,
@@ -106,12 +107,7 @@ pub fn fill_scalar_(self_: &Tensor, value: Scalar) -> Result<Tensor> {
 /// # Errors
 /// As there, and `Runtime` for more elements than one.
 pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
-    ensure!(
-        value.dim() == 0,
-        Runtime,
-        "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
-        value.dim()
-    );
+    check_number(value)?;
     fill_scalar_(self_, op::item(value)?)
 }
 

@@ -1,6 +1,7 @@
 //! Elements of quantised tensors with one scale: chosen, replaced and ordered by their integers.
 
 use super::{check_uniform, integers, of_integers, of_tensor};
+use crate::meta::check_fill_value;
 use crate::{Tensor, op};
 use corten_core::{BelowADInplaceOrViewGuard, DType, Result, Scalar, ensure};
 
@@ -123,12 +124,7 @@ pub fn masked_fill_scalar_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Resu
 /// # Errors
 /// As there.
 pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    ensure!(
-        value.dim() == 0,
-        Runtime,
-        "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
-        value.dim()
-    );
+    check_fill_value("masked_fill_", value)?;
     masked_fill_scalar_(self_, mask, op::item(value)?)
 }
 
@@ -210,12 +206,7 @@ pub fn index_fill_tensor_(
     index: &Tensor,
     value: &Tensor,
 ) -> Result<Tensor> {
-    ensure!(
-        value.dim() == 0,
-        Runtime,
-        "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
-        value.dim()
-    );
+    check_fill_value("index_fill_", value)?;
     index_fill_scalar_(self_, dim, index, op::item(value)?)
 }
 

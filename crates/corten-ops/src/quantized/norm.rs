@@ -121,20 +121,3 @@ pub fn instance_norm(
         op::instance_norm(x, weight, bias, None, None, true, 0.0, eps, false)
     })
 }
-
-/// [`batch_norm`] of the function `quantized_batch_norm`.
-///
-/// # Errors
-/// As there.
-pub fn quantized_batch_norm(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    mean: &Tensor,
-    var: &Tensor,
-    eps: f64,
-    output_scale: f64,
-    output_zero_point: i64,
-) -> Result<Tensor> {
-    batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point)
-}

@@ -122,9 +122,9 @@ fn of_part(
 /// `Index` for a dimension or position out of range.
 pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let dense = any::view::select(&unnamed(self_)?, dim, index)?;
-    let dim = geometry::wrap_dim(dim, self_.dim())? as i64;
-    let index = if index < 0 { index + self_.size(dim)? } else { index };
-    as_view(self_, &dense, of_part(self_, dim, (index, 1, 1), true)?)
+    let place = geometry::wrap_dim(dim, self_.dim())?;
+    let index = any::view::selected(&self_.sizes(), place, dim, index)?;
+    as_view(self_, &dense, of_part(self_, place as i64, (index, 1, 1), true)?)
 }
 
 /// Every `step`-th position of a range of a dimension.

@@ -222,23 +222,33 @@ class RNNBase(Module):
         return output, tuple(finals)
 
 
-def _check_sizes(
-    mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size
-):
-    if mode not in _GATES:
-        raise ValueError(f"Unrecognized RNN mode: {mode}")
-    if not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1 or isinstance(dropout, bool):
+def _check_dropout(dropout, kinds):
+    """A probability is a number of these kinds between 0 and 1."""
+    if not isinstance(dropout, kinds) or not 0 <= dropout <= 1 or isinstance(dropout, bool):
         raise ValueError(
             "dropout should be a number in range [0, 1] representing the probability of an element "
             "being zeroed"
         )
+
+
+def _warn_of_idle_dropout(dropout, num_layers, stacklevel):
+    """Says that one layer has nothing behind it whose inputs could be dropped."""
     if dropout > 0 and num_layers == 1:
         warnings.warn(
             "dropout option adds dropout after all but last recurrent layer, so non-zero dropout "
             f"expects num_layers greater than 1, but got dropout={dropout} and "
             f"num_layers={num_layers}",
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
+
+
+def _check_sizes(
+    mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size
+):
+    if mode not in _GATES:
+        raise ValueError(f"Unrecognized RNN mode: {mode}")
+    _check_dropout(dropout, (int, float))
+    _warn_of_idle_dropout(dropout, num_layers, 5)
     for name, value in (("input_size", input_size), ("hidden_size", hidden_size)):
         if not isinstance(value, int):
             raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")

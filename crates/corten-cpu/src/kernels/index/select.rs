@@ -13,6 +13,7 @@ use corten_core::{
     Access, AccessSet, DType, Dims, Element, ErrorKind, MemoryFormat, Result, Scalar, bail, ensure,
     geometry, match_dtype, try_collect, warn,
 };
+use corten_ops::meta::check_fill_value;
 use corten_ops::{Tensor, op};
 use std::ops::Range;
 
@@ -524,13 +525,7 @@ pub fn index_fill_tensor_(
     index: &Tensor,
     value: &Tensor,
 ) -> Result<Tensor> {
-    ensure!(
-        value.dim() == 0,
-        Runtime,
-        "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} \
-         dimension(s).",
-        value.dim()
-    );
+    check_fill_value("index_fill_", value)?;
     let value = if is_shape_only(value) { Scalar::Int(0) } else { op::item(value)? };
     index_fill_scalar_(self_, dim, index, value)
 }

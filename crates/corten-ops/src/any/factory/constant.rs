@@ -246,12 +246,7 @@ pub fn fill_tensor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// `Runtime` for a value of another rank.
 pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
-    ensure!(
-        value.dim() == 0,
-        Runtime,
-        "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
-        value.dim()
-    );
+    check_number(value)?;
     if self_.device() != value.device() {
         return op::fill__scalar(self_, op::item(value)?);
     }
@@ -259,4 +254,15 @@ pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
         return op::copy_(self_, &op::clone(value, None)?, false);
     }
     op::copy_(self_, value, false)
+}
+
+/// The number that [`fill_tensor_`] takes is a tensor without dimensions.
+pub(crate) fn check_number(value: &Tensor) -> Result<()> {
+    ensure!(
+        value.dim() == 0,
+        Runtime,
+        "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
+        value.dim()
+    );
+    Ok(())
 }

@@ -10,6 +10,7 @@ mod range;
 mod special;
 mod uninitialized;
 
+pub(crate) use constant::check_number;
 pub use constant::{
     fill_tensor, fill_tensor_, full, full_like, full_out, new_full, new_ones, new_zeros, ones,
     ones_like, ones_out, scalar_tensor, zero_, zeros, zeros_like, zeros_out,
@@ -55,9 +56,6 @@ fn filled(tensor: Tensor, value: Scalar) -> Result<Tensor> {
     if is_zero && tensor.clear_block()? {
         return Ok(tensor);
     }
-    fresh(|| match is_zero && !tensor.dtype().is_numeric() {
-        true => op::zero_(&tensor),
-        false => op::fill__scalar(&tensor, value),
-    })?;
+    fresh(|| if is_zero { zero_(&tensor) } else { op::fill__scalar(&tensor, value) })?;
     Ok(tensor)
 }

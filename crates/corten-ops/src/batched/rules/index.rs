@@ -2,6 +2,7 @@
 
 use super::{Batch, first, items, padded};
 use crate::boxed::Stack;
+use crate::composite::support::along;
 use crate::{Tensor, op};
 use corten_core::{DType, Result};
 
@@ -39,9 +40,7 @@ pub(crate) fn index(batch: &Batch, stack: &mut Stack) -> Result<()> {
 fn item_numbers(batch: &Batch, value: &Tensor, rank: usize) -> Result<Tensor> {
     let numbers =
         op::arange(batch.size.into(), Some(DType::Int64), None, Some(value.device()), None)?;
-    let mut shape = vec![1; rank + 1];
-    shape[0] = batch.size;
-    op::view(&numbers, &shape)
+    along(&numbers, rank + 1, 0)
 }
 
 /// How many dimensions there are before the first index of a contiguous run; `None` where the

@@ -2,6 +2,7 @@
 
 use super::arithmetic::add_to_dense;
 use super::entries;
+use crate::composite::support::along;
 use crate::sparse::{Coo, cast};
 use crate::{Tensor, op};
 use corten_core::{DType, Device, Layout, MemoryFormat, Result, Scalar, ensure};
@@ -222,9 +223,8 @@ pub fn mask_projection(self_: &Tensor, mask: &Tensor, accumulate_matches: bool) 
     if accumulate_matches {
         let end = op::searchsorted_tensor(&known, &wanted, false, true, None, None)?;
         let matches = op::sub_tensor(&end, &at, Scalar::Int(1))?;
-        let mut shape = vec![1; values.dim()];
-        shape[0] = -1;
-        values = op::mul_tensor(&values, &cast(&op::reshape(&matches, &shape)?, values.dtype())?)?;
+        let matches = along(&matches, values.dim(), 0)?;
+        values = op::mul_tensor(&values, &cast(&matches, values.dtype())?)?;
     }
     Coo { values, ..parts }.tensor(&sizes)
 }

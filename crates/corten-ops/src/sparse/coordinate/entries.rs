@@ -1,5 +1,6 @@
 //! Places of entries as numbers, and what lies at them.
 
+use crate::composite::support::along;
 use crate::sparse::Coo;
 use crate::{Tensor, op};
 use corten_core::{DType, Result, Scalar};
@@ -135,8 +136,6 @@ pub fn chosen(values: &Tensor, (at, found): &(Tensor, Tensor)) -> Result<Tensor>
         return op::zeros(&shape, Some(values.dtype()), None, Some(values.device()), None);
     }
     let rows = op::index_select(values, 0, at)?;
-    let mut shape = vec![1; rows.dim()];
-    shape[0] = -1;
-    let missing = op::reshape(&op::logical_not(found)?, &shape)?;
+    let missing = along(&op::logical_not(found)?, rows.dim(), 0)?;
     op::masked_fill_scalar(&rows, &missing, Scalar::Int(0))
 }

@@ -2,6 +2,7 @@
 
 use super::entries::{self, flat_places};
 use super::reduce::rows_of;
+use crate::composite::support::along;
 use crate::sparse::Coo;
 use crate::{Tensor, op};
 use corten_core::{Result, Scalar, ensure, geometry::wrap_dim};
@@ -87,9 +88,8 @@ impl Groups {
 
     fn largest(&self, values: &Tensor) -> Result<Tensor> {
         let lowest = self.rows(values, Scalar::Float(f64::NEG_INFINITY))?;
-        let mut shape = vec![1; values.dim()];
-        shape[0] = -1;
-        let index = op::expand(&op::reshape(&self.of, &shape)?, &values.sizes(), false)?;
+        let index = along(&self.of, values.dim(), 0)?;
+        let index = op::expand(&index, &values.sizes(), false)?;
         op::scatter_reduce_two(&lowest, 0, &index, values, "amax", true)
     }
 

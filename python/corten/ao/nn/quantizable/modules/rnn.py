@@ -7,6 +7,7 @@ import warnings
 
 import corten
 from corten import nn
+from corten.nn.modules.rnn import _check_dropout, _warn_of_idle_dropout
 
 __all__ = ["LSTMCell", "LSTM"]
 
@@ -214,23 +215,15 @@ class _LSTMLayer(nn.Module):
         return layer
 
 
-def _check_dropout(dropout, num_layers):
-    if not isinstance(dropout, numbers.Number) or not 0 <= dropout <= 1 or isinstance(dropout, bool):
-        raise ValueError(
-            "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
-        )
+def _check_settings(dropout, num_layers):
+    _check_dropout(dropout, numbers.Number)
     if dropout > 0:
         warnings.warn(
             "dropout option for quantizable LSTM is ignored. If you are training, please, use nn.LSTM version "
             "followed by `prepare` step.",
             stacklevel=3,
         )
-        if num_layers == 1:
-            warnings.warn(
-                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
-                f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
-                stacklevel=3,
-            )
+        _warn_of_idle_dropout(dropout, num_layers, 4)
 
 
 class LSTM(nn.Module):
@@ -251,7 +244,7 @@ class LSTM(nn.Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.training = False
-        _check_dropout(dropout, num_layers)
+        _check_settings(dropout, num_layers)
         above = hidden_size * (2 if bidirectional else 1)
         widths = [input_size] + [above] * (num_layers - 1)
         self.layers = nn.ModuleList(

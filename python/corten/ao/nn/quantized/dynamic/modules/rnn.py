@@ -8,6 +8,7 @@ import warnings
 import corten
 from corten import nn
 from corten.ao.nn.quantized.modules.utils import _quantize_weight, check_qconfig, repr_without
+from corten.nn.modules.rnn import _check_dropout, _warn_of_idle_dropout
 from corten.nn.utils.rnn import PackedSequence
 
 from .linear import weight_observer_of
@@ -291,16 +292,8 @@ class RNNBase(nn.Module):
 
 
 def _check_settings(mode, dropout, num_layers):
-    if not isinstance(dropout, numbers.Number) or not 0 <= dropout <= 1 or isinstance(dropout, bool):
-        raise ValueError(
-            "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
-        )
-    if dropout > 0 and num_layers == 1:
-        warnings.warn(
-            "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
-            f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
-            stacklevel=4,
-        )
+    _check_dropout(dropout, numbers.Number)
+    _warn_of_idle_dropout(dropout, num_layers, 5)
     if mode not in _GATES:
         raise ValueError(f"Unrecognized RNN mode: {mode}")
 
