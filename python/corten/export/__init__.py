@@ -13,7 +13,7 @@ from corten.export.graph_signature import ExportBackwardSignature, ExportGraphSi
 
 __all__ = [
     "CustomDecompTable", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram", "ModuleCallEntry",
-    "ModuleCallSignature", "default_decompositions", "draft_export", "export", "register_dataclass",
+    "ModuleCallSignature", "default_decompositions", "draft_export", "export", "load", "register_dataclass", "save",
 ]
 
 _DRAFT = (
@@ -74,3 +74,47 @@ def register_dataclass(cls, *, serialized_type_name=None):
     from corten.utils._pytree import register_dataclass as register
 
     register(cls, serialized_type_name=serialized_type_name)
+
+
+def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
+    """Writes a program to a file, in PyTorch's ``.pt2`` format.
+
+    Args:
+        ep: The program.
+        f: A path, or a file that is open for writing bytes.
+        extra_files: More records: texts by name.
+
+    Raises:
+        TypeError: ``ep`` is no program.
+    """
+    if not isinstance(ep, ExportedProgram):
+        raise TypeError(
+            f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead."
+        )
+    from corten.export.pt2_archive._package import package_pt2
+
+    package_pt2(
+        f, exported_programs={"model": ep}, extra_files=extra_files, pickle_protocol=pickle_protocol,
+        opset_version=opset_version,
+    )
+
+
+def load(f, *, extra_files=None, expected_opset_version=None):
+    """The program of a ``.pt2`` file. Nothing of the file is executed.
+
+    Args:
+        f: A path, or a file that is open for reading bytes.
+        extra_files: A dictionary that gets the further records.
+
+    Raises:
+        RuntimeError: It is no such file, or the program in it is damaged.
+        NotImplementedError: The program was compiled ahead of time.
+    """
+    from corten.export.pt2_archive._package import load_pt2
+
+    found = load_pt2(f, expected_opset_version=expected_opset_version)
+    if extra_files is not None:
+        extra_files.update(found.extra_files)
+    if "model" not in found.exported_programs:
+        raise RuntimeError("the archive has no program named 'model'")
+    return found.exported_programs["model"]

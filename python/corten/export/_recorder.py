@@ -96,13 +96,25 @@ class _Names(TorchFunctionMode):
             self.counts[name] = number = self.counts.get(name, 0) + 1
             recorder.function = (f"{name}_{number}", f"{type(func).__name__}.{name}")
         try:
-            if func in _CONSTANTS and recorder.makes_constant(func, args):
-                return recorder.constant(func(*args, **kwargs))
-            if name in _CONVERSIONS and func is getattr(corten.Tensor, name, None) and args:
-                return recorder.call("aten::to.dtype", (args[0], _CONVERSIONS[name]), kwargs)
-            return func(*args, **kwargs)
+            return self._called(recorder, func, name, args, kwargs)
         finally:
             recorder.function = before
+
+    @staticmethod
+    def _called(recorder, func, name, args, kwargs):
+        if func in _CONSTANTS and recorder.makes_constant(func, args):
+            return recorder.constant(func(*args, **kwargs), func is not corten.as_tensor)
+        if name in _METHODS and current() is recorder and args and func is getattr(corten.Tensor, name, None):
+            if name in _CONVERSIONS:
+                return recorder.call("aten::to.dtype", (args[0], _CONVERSIONS[name]), kwargs, choose=False)
+            if name == "new_tensor" and not isinstance(args[1], corten.Tensor):
+                return recorder.constant(func(*args, **kwargs))
+            if name == "contiguous" and args[0].is_contiguous(**kwargs):
+                return args[0]
+            if name == "to" or name == "cpu":
+                converted = _overloads.conversion(args if name == "to" else (*args, "cpu"), kwargs)
+                return recorder.call(*converted, choose=False)
+        return func(*args, **kwargs)
 
 
 _CONSTANTS = (corten.tensor, corten.as_tensor)
@@ -111,6 +123,7 @@ _CONVERSIONS = {
     "long": corten.int64, "int": corten.int32, "bool": corten.bool, "short": corten.int16,
     "char": corten.int8, "byte": corten.uint8, "cfloat": corten.complex64, "cdouble": corten.complex128,
 }
+_METHODS = frozenset((*_CONVERSIONS, "new_tensor", "contiguous", "to", "cpu"))
 
 
 class _Modules:
@@ -247,26 +260,43 @@ class Recorder:
         """Whether a function makes a tensor out of numbers alone."""
         return bool(args) and not isinstance(args[0], corten.Tensor) and current() is self
 
-    def constant(self, value):
+    def constant(self, value, detached=True):
         """A tensor that the program made of numbers: an input, and a copy of it."""
         with paused():
             kept = value.detach().clone()
             self.lift(kept)
             self.emit(ops.aten.lift_fresh_copy.default, (kept,), {}, value)
-            self.emit(ops.aten.detach_.default, (value,), {}, value)
+            if detached:
+                self.emit(ops.aten.detach_.default, (value,), {}, value)
         return value
 
-    def call(self, name, args, kwargs):
+    def call(self, name, args, kwargs, choose=True):
         """Calls an operator and records it."""
         self.follow_grad_mode()
         with paused():
             args = tuple(self.number(one) for one in args)
-            name, args, kwargs = _overloads.chosen(name, args, kwargs)
+            if choose:
+                name, args, kwargs = _overloads.chosen(name, args, kwargs)
+                args = self.of_method(name, args)
+                name = _overloads.of_method(name, self.method)
+            if name in ("aten::reshape", "aten::view") and not isinstance(args[0], corten.Tensor):
+                return corten.tensor(args[0])
             result = self.run(name, args, kwargs)
             if name not in _QUERIES:
                 args, kwargs = _overloads.without_defaults(name, args, kwargs)
                 self.emit(_overload(name), args, kwargs, result)
         return result
+
+    @property
+    def method(self):
+        """The name of the method of Python that makes the calls."""
+        return self.function[0].rpartition("_")[0] if self.function is not None else ""
+
+    def of_method(self, name, args):
+        """Arguments as Python's indexing gives them."""
+        if name == "aten::slice.Tensor" and self.method == "__getitem__" and len(args) > 3 and args[3] is None:
+            return (*args[:3], sys.maxsize, *args[4:])
+        return args
 
     def number(self, value):
         """A number of the program that became an operand on its way here."""

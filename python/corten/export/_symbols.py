@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["check_size", "guards", "node_of"]
+import corten
+
+__all__ = ["check_size", "guards", "node_of", "tensor"]
 
 
 def node_of(recorder, value):
@@ -18,3 +20,8 @@ def guards(program, nodes, names):
 
 def check_size(where, size, given, range_constraints, sizes):
     """Checks the size of an input."""
+
+
+def tensor(symbols, sizes, strides, dtype, device):
+    """A tensor without elements of these sizes."""
+    return corten.empty_strided(sizes, strides, dtype=dtype, device="meta")

@@ -383,7 +383,6 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=False, preser
 def _finish(tracing, leaves):
     recorder, graph = tracing.recorder, tracing.recorder.graph
     outputs = tracing.output(leaves)
-    _remove_dead(graph)
     tracing.inputs.finish(recorder)
     _assert_metadata(graph)
     module = GraphModule(recorder.submodules, graph)
