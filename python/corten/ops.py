@@ -67,6 +67,13 @@ class Overload:
         """What the overload calls: itself, as there is nothing in between."""
         return self
 
+    @functools.cached_property
+    def tags(self):
+        """What is known of the operator."""
+        from corten._tags import of_operator
+
+        return of_operator(self)
+
     @property
     def _overloadname(self):
         return self.__name__.partition(".")[2] or "default"

@@ -12,6 +12,7 @@ mod args;
 mod autocast;
 mod autograd;
 mod blocks;
+mod call_form;
 mod creation;
 #[cfg(feature = "cuda")]
 mod cuda;

@@ -203,7 +203,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn results(name: &str, declared: &[Return], result: &Obj) -> Py<Stack> {
+pub(crate) fn results(name: &str, declared: &[Return], result: &Obj) -> Py<Stack> {
     match declared {
         [] => Ok(Stack::new()),
         [one] => Ok(std::iter::once(value(name, &one.ty, result)?).collect()),

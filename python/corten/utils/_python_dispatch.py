@@ -79,8 +79,7 @@ def _handle(name, *args, **kwargs):
     modes = _active.modes
     if not modes and (found := _subclasses(args, kwargs)):
         return _ask(found, name, args, kwargs)
-    if not modes or name == "aten::scalar_tensor":
-        # How a number becomes an operand is no matter of the program.
+    if not modes:
         with _disable_current_modes():
             return _overload(name)(*args, **kwargs)
     mode = modes.pop()

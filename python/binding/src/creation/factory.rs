@@ -10,8 +10,9 @@ use crate::overrides::through_modes;
 use crate::py::errors::{Raised, runtime_error, value_error, warn};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::tensor;
-use corten_core::{DType, Device, KeySet, Layout, MemoryFormat, TensorBase};
-use corten_ops::{Tensor, op};
+use corten_core::tls::local_include;
+use corten_core::{DType, Device, DispatchKey, KeySet, Layout, MemoryFormat, TensorBase};
+use corten_ops::{Stack, Tensor, op, registry};
 
 /// The functions of the module.
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
@@ -74,7 +75,20 @@ fn new_tensor(module: &Obj, args: Args<'_>) -> Py<Obj> {
     if bound.bool(3)? {
         made = pinned(&made, device)?;
     }
-    place(made, device, bound.bool(4)?)
+    place(lifted(made)?, device, bound.bool(4)?)
+}
+
+/// Shows a tensor that was made of data to functions of Python that see every call: they take it as an
+/// operand that nobody else has.
+fn lifted(made: Tensor) -> Py<Tensor> {
+    if !local_include().has(DispatchKey::Python) {
+        return Ok(made);
+    }
+    let Some(op) = registry::find("aten::lift_fresh") else { return Ok(made) };
+    let mut stack = Stack::new();
+    stack.push(made);
+    op.call_boxed(&mut stack)?;
+    Ok(corten_ops::returns(stack)?)
 }
 
 /// `tensor(…, names=…)`, which the parser does not know.
