@@ -38,16 +38,20 @@ class Tag(enum.IntEnum):
 def of_operator(overload):
     """The tags of an overload: those that the registry states, and what its schema says. Variants have the tags of
     the operator that they are made of, except ``core``."""
-    name = overload._qualified
-    if name not in _facts:
-        _read_facts()
-    kind, implementation, names = _facts.get(name, ("functional", "", ()))
+    kind, implementation, names = facts(overload._qualified)
     found = {Tag[one] for one in names if one in Tag.__members__} | {Tag.pt2_compliant_tag}
     if implementation == "pointwise":
         found.add(Tag.pointwise)
     if kind in ("out", "inplace"):
         found.add(Tag[kind])
     return sorted(found)
+
+
+def facts(name):
+    """The kind, the implementation and the tags of an operator."""
+    if name not in _facts:
+        _read_facts()
+    return _facts.get(name, ("functional", "", ()))
 
 
 #: The kind, the implementation and the tags of every operator, by name.

@@ -20,6 +20,9 @@ def proxy_call(mode, func, args, kwargs):
     made = decomposed(mode, func, args, kwargs)
     if made is not NotImplemented:
         return made
+    if not mode.pre_dispatch and func._is_composite:
+        with mode:
+            return func.decompose(*args, **kwargs)
     slots = [_slot(mode.tracer, leaf) for leaf in leaves]
     constant = _are_constant(slots, leaves)
     if corten.Tag.data_dependent_output in func.tags:

@@ -86,6 +86,11 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         with set_original_aten_op(func):
             return proxy_call(self, func, args, kwargs or {})
 
+    def _note_alias(self, tensor, made):
+        slot = self.tracer.tensor_tracker.get(tensor)
+        if slot is not None:
+            self.tracer.tensor_tracker[made] = slot
+
     @classmethod
     def is_infra_mode(cls):
         """It belongs to the library."""
