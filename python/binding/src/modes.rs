@@ -8,7 +8,7 @@ use crate::py::{Args, Obj, Py, ffi, method};
 use corten_core::tls::{local_include, set_included};
 use corten_core::{DispatchKey, KeySet, Result, err};
 use corten_ops::dispatch::set_fallback;
-use corten_ops::{BoxedCall, Stack};
+use corten_ops::{BoxedCall, IValue, Stack};
 use std::sync::{Arc, OnceLock};
 
 const KEY: DispatchKey = DispatchKey::Python;
@@ -50,5 +50,19 @@ fn switch(key: DispatchKey, args: Args<'_>) -> Py<Obj> {
 
 fn handle(handler: &OnceLock<Shared>, call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let handler = handler.get().ok_or_else(|| err!(Runtime, "no dispatch mode is active"))?;
+    numbers_of_wrapped(stack)?;
     run(call, || Some(handler.get()), stack, true)
+}
+
+/// Puts numbers that became operands back in their places: that is how Python passes them.
+fn numbers_of_wrapped(stack: &mut Stack) -> Result<()> {
+    for value in stack.iter_mut() {
+        if let IValue::Tensor(operand) = value
+            && operand.defined()
+            && operand.is_wrapped_number()
+        {
+            *value = crate::tensor::item(operand)?.into();
+        }
+    }
+    Ok(())
 }
