@@ -8,7 +8,7 @@ use crate::py::{Args, Obj, Py, ffi, method};
 use corten_core::tls::{local_include, set_included};
 use corten_core::{DispatchKey, KeySet, Result, err};
 use corten_ops::dispatch::set_fallback;
-use corten_ops::{BoxedCall, IValue, Stack};
+use corten_ops::{BoxedCall, IValue, Stack, registry};
 use std::sync::{Arc, OnceLock};
 
 const KEY: DispatchKey = DispatchKey::Python;
@@ -50,8 +50,17 @@ fn switch(key: DispatchKey, args: Args<'_>) -> Py<Obj> {
 
 fn handle(handler: &OnceLock<Shared>, call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let handler = handler.get().ok_or_else(|| err!(Runtime, "no dispatch mode is active"))?;
-    numbers_of_wrapped(stack)?;
+    if handler_takes_numbers(call) {
+        numbers_of_wrapped(stack)?;
+    }
     run(call, || Some(handler.get()), stack, true)
+}
+
+/// Whether Python calls the operator with numbers: its operands may be such, or an overload takes a scalar.
+fn handler_takes_numbers(call: &BoxedCall) -> bool {
+    let def = call.op().def();
+    let scalar = || registry::find(&format!("{}::{}.Scalar", def.namespace, def.name)).is_some();
+    def.numbers || (def.overload == "Tensor" && scalar())
 }
 
 /// Puts numbers that became operands back in their places: that is how Python passes them.

@@ -246,6 +246,8 @@ def _convert(mode, func, operator, args, kwargs):
             return type(value)(convert(one) for one in value)
         if not isinstance(value, Tensor) or isinstance(value, FakeTensor) and value.fake_mode is mode:
             return value
+        if value.dim() == 0 and type(value) is Tensor and value._is_wrapped_number():
+            return value
         if operator.packet in rules.IN_PLACE_VIEWS:
             raise AssertionError(
                 "Can't call metadata mutating ops on non-Fake Tensor inputs. Found in "

@@ -76,6 +76,8 @@ def _overload(name, _known={}):  # noqa: B006
 
 def _handle(name, *args, **kwargs):
     """Hands a call to the innermost mode, with the ones around it in force."""
+    if len(args) == 2 and name.endswith(".Tensor") and isinstance(args[1], _NUMBERS):
+        name = _with_scalar(name)
     modes = _active.modes
     if not modes and (found := _subclasses(args, kwargs)):
         return _ask(found, name, args, kwargs)
@@ -93,6 +95,28 @@ def _handle(name, *args, **kwargs):
     finally:
         modes.append(mode)
         _C._set_dispatch_modes_enabled(True)
+
+
+_NUMBERS = (int, float, complex)
+
+
+def _with_scalar(name, _known={}):  # noqa: B006
+    """The overload for a scalar, where that for two tensors takes no number."""
+    found = _known.get(name)
+    if found is None:
+        packet = name.removesuffix(".Tensor")
+        takes_scalar = "Scalar" in _C._op_overloads(packet) and packet not in _TAKE_NUMBERS
+        found = _known[name] = packet + ".Scalar" if takes_scalar else name
+    return found
+
+
+#: Operators whose overload for tensors takes numbers.
+_TAKE_NUMBERS = frozenset(
+    "aten::" + name for name in (
+        "add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_", "rsub", "true_divide", "true_divide_", "multiply",
+        "multiply_", "subtract", "subtract_", "divide", "divide_", "floor_divide", "floor_divide_",
+    )
+)
 
 
 def _subclasses(args, kwargs):

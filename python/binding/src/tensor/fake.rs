@@ -14,7 +14,13 @@ use corten_ops::{IValue, Stack, Tensor, registry, returns};
 
 /// The rows of the method table.
 pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
-    vec![method!("_make_fake", make, ffi::METH_STATIC), method!("_set_fake_geometry", set_geometry)]
+    vec![
+        method!("_make_fake", make, ffi::METH_STATIC),
+        method!("_set_fake_geometry", set_geometry),
+        method!("_is_wrapped_number", |object: &Obj, _a: Args<'_>| {
+            Ok(Obj::bool(this(object).is_wrapped_number()))
+        }),
+    ]
 }
 
 /// `_make_fake(cls, elem, device, source)`: a tensor of the class with the geometry of the meta tensor
