@@ -10,9 +10,8 @@ use crate::overrides::through_modes;
 use crate::py::errors::{Raised, runtime_error, value_error, warn};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::tensor;
-use corten_core::tls::local_include;
-use corten_core::{DType, Device, DispatchKey, KeySet, Layout, MemoryFormat, TensorBase};
-use corten_ops::{Stack, Tensor, op, registry};
+use corten_core::{DType, Device, KeySet, Layout, MemoryFormat, TensorBase};
+use corten_ops::{Tensor, op};
 
 /// The functions of the module.
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
@@ -72,23 +71,13 @@ fn new_tensor(module: &Obj, args: Args<'_>) -> Py<Obj> {
     }
     let device = source_device(data, bound.device_opt(2)?);
     let mut made = tensor_from(data, bound.dtype_opt(1)?)?;
+    if !tensor::is_tensor(data) {
+        made = tensor::lift(made)?;
+    }
     if bound.bool(3)? {
         made = pinned(&made, device)?;
     }
-    place(lifted(made)?, device, bound.bool(4)?)
-}
-
-/// Shows a tensor that was made of data to functions of Python that see every call: they take it as an
-/// operand that nobody else has.
-fn lifted(made: Tensor) -> Py<Tensor> {
-    if !local_include().has(DispatchKey::Python) {
-        return Ok(made);
-    }
-    let Some(op) = registry::find("aten::lift_fresh") else { return Ok(made) };
-    let mut stack = Stack::new();
-    stack.push(made);
-    op.call_boxed(&mut stack)?;
-    Ok(corten_ops::returns(stack)?)
+    place(made, device, bound.bool(4)?)
 }
 
 /// `tensor(…, names=…)`, which the parser does not know.
@@ -140,7 +129,11 @@ fn method_new_tensor(object: &Obj, args: Args<'_>) -> Py<Obj> {
     }
     let dtype = bound.dtype_opt(1)?.unwrap_or_else(|| like.dtype());
     let device = bound.device_opt(2)?.unwrap_or_else(|| like.device());
-    place(tensor_from(data, Some(dtype))?, Some(device), bound.bool(3)?)
+    let mut made = tensor_from(data, Some(dtype))?;
+    if !tensor::is_tensor(data) {
+        made = tensor::lift(made)?;
+    }
+    place(made, Some(device), bound.bool(3)?)
 }
 
 /// What shares the data where that is possible: tensors and arrays; else a copy.
@@ -181,7 +174,10 @@ fn as_tensor(module: &Obj, args: Args<'_>) -> Py<Obj> {
     let parser = parser!("as_tensor(any data, ScalarType dtype=None, Device? device=None)");
     let bound = parser.parse(None, args)?;
     let (dtype, device) = (bound.dtype_opt(1)?, bound.device_opt(2)?);
-    let made = shared(bound.object(0)?, dtype, device)?;
+    let mut made = shared(bound.object(0)?, dtype, device)?;
+    if !tensor::is_tensor(bound.object(0)?) {
+        made = tensor::lift(made)?;
+    }
     match device {
         Some(device) => {
             let wanted = tensor::requires_grad(&made);

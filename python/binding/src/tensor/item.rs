@@ -140,6 +140,9 @@ pub(crate) fn to_complex(object: &Obj) -> Py<Obj> {
 
 /// `operator.index` of any object; a tensor must be integral and have one element.
 pub(crate) fn index_object(object: &Obj) -> Py<Obj> {
+    if let Some(sample) = crate::symbolic::sample(object) {
+        return sample;
+    }
     // SAFETY: the object is live.
     unsafe { Obj::owned(ffi::PyNumber_Index(object.as_ptr())) }
 }
