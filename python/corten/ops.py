@@ -31,8 +31,7 @@ class Overload:
                 kwargs["out"] = kwargs.pop(self._outputs[0])
             elif kwargs.keys() >= set(self._outputs):
                 kwargs["out"] = tuple(kwargs.pop(name) for name in self._outputs)
-        result = _C._op_call(self._qualified, *args, **kwargs)
-        return result if self._results is None else self._results(result)
+        return self._as_dispatched(_C._op_call(self._qualified, *args, **kwargs))
 
     @functools.cached_property
     def _results(self):
@@ -66,6 +65,35 @@ class Overload:
     def _op(self):
         """What the overload calls: itself, as there is nothing in between."""
         return self
+
+    @functools.cached_property
+    def _is_composite(self):
+        """Whether the operator calls others, and has no kernel of its own."""
+        from corten._tags import facts
+
+        return facts(self._qualified)[1].startswith("composite")
+
+    def has_kernel_for_dispatch_key(self, key):
+        """Whether a kernel is registered for a key."""
+        wanted = getattr(key, "name", str(key))
+        kernels = next((one["kernels"] for one in _C._ops() if one["name"] == self._qualified), ())
+        return wanted in kernels
+
+    def decompose(self, *args, **kwargs):
+        """The result, by calls of the operators that a composite one is made of; ``NotImplemented`` for others."""
+        if not self._is_composite:
+            return NotImplemented
+        return self._as_dispatched(_C._op_decompose(self._qualified, *args, **kwargs))
+
+    def _as_dispatched(self, result):
+        return result if self._results is None else self._results(result)
+
+    @functools.cached_property
+    def tags(self):
+        """What is known of the operator."""
+        from corten._tags import of_operator
+
+        return of_operator(self)
 
     @property
     def _overloadname(self):

@@ -79,8 +79,7 @@ def _handle(name, *args, **kwargs):
     modes = _active.modes
     if not modes and (found := _subclasses(args, kwargs)):
         return _ask(found, name, args, kwargs)
-    if not modes or name == "aten::scalar_tensor":
-        # How a number becomes an operand is no matter of the program.
+    if not modes:
         with _disable_current_modes():
             return _overload(name)(*args, **kwargs)
     mode = modes.pop()
@@ -213,6 +212,20 @@ def return_and_correct_aliasing(func, args, kwargs, out):
 
 def _alias(declared):
     return declared[declared.index("(") + 1:declared.index("!")]
+
+
+def hidden_alias(tensor, function):
+    """What ``function`` makes of a tensor where that is no call of the program: modes do not see it, and those that
+    keep books of tensors enter the result as the tensor."""
+    if not _active.modes:
+        return function(tensor)
+    with _disable_current_modes() as modes:
+        made = function(tensor)
+        for mode in modes:
+            note = getattr(mode, "_note_alias", None)
+            if note is not None:
+                note(tensor, made)
+    return made
 
 
 def is_traceable_wrapper_subclass(t):
