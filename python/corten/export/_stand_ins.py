@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import corten
-from corten._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from corten._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from corten.export import _symbols
 
 __all__ = ["StandIns"]
@@ -43,9 +43,12 @@ class StandIns:
     def constant(self, value):
         """A tensor that was made of numbers, and what stands for it."""
         if isinstance(value, FakeTensor):
-            kept = value.constant if value.constant is not None else value
-            return kept.detach() if kept is value else kept.detach().clone(), value
-        kept = value.detach().clone()
+            if value.constant is None:
+                raise RuntimeError("the values of a tensor that was made of numbers are not known")
+            with unset_fake_temporarily():
+                return value.constant.detach().clone(), value
+        with unset_fake_temporarily():
+            kept = value.detach().clone()
         made = self.fake_mode.fake_tensor_converter.from_real_tensor(self.fake_mode, value, make_constant=True)
         return kept, made
 

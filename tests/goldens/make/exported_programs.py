@@ -4,6 +4,7 @@ and as files with the results that they give.
 Run with a Python that has PyTorch.
 """
 
+import copy
 import json
 import pathlib
 import re
@@ -53,6 +54,14 @@ def leaves(results):
     ]
 
 
+def without_origins(module):
+    """Drops what says where the nodes of a graph come from."""
+    for one in module.modules():
+        for node in getattr(getattr(one, "graph", None), "nodes", ()):
+            for key in ("stack_trace", "nn_module_stack", "torch_fn", "from_node"):
+                node.meta.pop(key, None)
+
+
 def main():
     """Writes the files."""
     warnings.simplefilter("ignore")
@@ -68,10 +77,12 @@ def main():
         program = torch.export.export(module, args, kwargs)
         lowered = program.run_decompositions()
         cloned = torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
-        results = leaves(program.module()(*cloned[0], **cloned[1]))
+        results = leaves(copy.deepcopy(program).module()(*cloned[0], **cloned[1]))
         found["modules"][name] = {
             "text": text_of(program), "lowered": text_of(lowered), "code": program.module().code, "results": results,
         }
+        without_origins(program.graph_module)
+        without_origins(lowered.graph_module)
         extra = {"results.json": json.dumps(results)}
         torch.export.save(program, folder / f"{name}.pt2", extra_files=extra)
         torch.export.save(lowered, folder / f"{name}_lowered.pt2", extra_files=extra)
