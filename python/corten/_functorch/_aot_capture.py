@@ -7,7 +7,7 @@ import dataclasses
 
 import corten
 from corten import fx
-from corten.fx.experimental.proxy_tensor import make_fx
+from corten.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from corten.fx.graph import CodeGen
 from corten.utils import _pytree as pytree
 
@@ -53,18 +53,27 @@ def fake_mode_of(args):
                           static_shapes=True)
 
 
-def fake_inputs(mode, leaves):
-    """Tensors without data for tensors; equal objects for equal ones."""
+def fake_inputs(mode, leaves, apart=False):
+    """Tensors without data for tensors; equal objects for equal ones, unless they are to be ``apart``."""
     known = {}
 
     def one(leaf):
         if not isinstance(leaf, corten.Tensor):
             return leaf
+        if apart:
+            return mode.from_tensor(leaf) if id(leaf) not in known and not known.setdefault(id(leaf)) else _apart(mode, leaf)
         if id(leaf) not in known:
             known[id(leaf)] = leaf, mode.from_tensor(leaf)
         return known[id(leaf)][1]
 
     return [one(leaf) for leaf in leaves]
+
+
+def _apart(mode, leaf):
+    """A tensor without data like another one, which is an input of its own."""
+    with mode:
+        made = corten.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device=leaf.device)
+    return made.requires_grad_(leaf.requires_grad)
 
 
 def _fresh(leaves):
@@ -85,11 +94,11 @@ def _storage(tensor):
     return tensor.untyped_storage()._cdata
 
 
-def _writable(leaves):
+def _writable(leaves, mutated):
     """Inputs that may be written to: leaves that require gradients are seen through an alias."""
     return [
-        leaf.view_as(leaf) if isinstance(leaf, corten.Tensor) and leaf.requires_grad and leaf.is_leaf else leaf
-        for leaf in leaves
+        leaf.view_as(leaf) if place in mutated and leaf.requires_grad and leaf.is_leaf else leaf
+        for place, leaf in enumerate(leaves)
     ]
 
 
@@ -128,7 +137,17 @@ def _random_numbers_kept():
 
 def reset_codegen(module):
     """Has a graph be a function of its inputs, whatever trees these came in."""
+    module.meta["trees"] = module.graph._codegen
     module.graph.set_codegen(CodeGen())
+    module.recompile()
+    return module
+
+
+def with_trees(module):
+    """Has a graph be a function of the trees in which its inputs came."""
+    output = module.graph.output_node()
+    output.args = (list(output.args[0]),)
+    module.graph.set_codegen(module.meta.pop("trees"))
     module.recompile()
     return module
 
@@ -157,28 +176,58 @@ def _without_write_back(module):
     return module
 
 
+class _Retrace(fx.Interpreter):
+    """Runs a graph while another one is recorded, whose nodes belong to the same pass."""
+
+    def run_node(self, n):
+        graph = get_proxy_mode().tracer.graph
+        last = next(iter(reversed(graph.nodes)), None)
+        made = super().run_node(n)
+        for node in reversed(graph.nodes):
+            if node is last:
+                break
+            for key in ("partitioner_tag", "nn_module_stack", "stack_trace"):
+                if key in n.meta:
+                    node.meta.setdefault(key, n.meta[key])
+        return made
+
+
+def _functional(module, args, table, mode):
+    """A graph that does the same without writes."""
+    def run(*values):
+        return _Retrace(module).run(*values)
+
+    functional = corten.func.functionalize(run, remove="mutations")
+    names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    leaves = [leaf.detach() if isinstance(leaf, corten.Tensor) else leaf for leaf in pytree.tree_leaves(args)]
+    with mode, _random_numbers_kept(), corten.no_grad():
+        made = reset_codegen(make_fx(functional, decomposition_table=table, tracing_mode="fake")(*leaves))
+    for node, name in zip([node for node in made.graph.nodes if node.op == "placeholder"], names):
+        node.name = node.target = name
+    return _without_write_back(made)
+
+
 def _traced(function, args, table, mode):
     """The graph of a function; without writes, if it has some."""
-    def make(one):
-        with mode, _random_numbers_kept():
-            return reset_codegen(make_fx(one, decomposition_table=table, tracing_mode="fake")(*args))
-
-    module = make(function)
+    with mode, _random_numbers_kept():
+        module = reset_codegen(make_fx(function, decomposition_table=table, tracing_mode="fake")(*args))
     if _writes(module):
-        functional = corten.func.functionalize(function, remove="mutations")
-        functional.__name__ = getattr(function, "__name__", "function")
-        module = _without_write_back(make(_with_parameters_of(function, functional)))
+        trees = module.meta["trees"]
+        module = _functional(module, args, table, mode)
+        module.meta["trees"] = trees
+    output = module.graph.output_node()
+    if isinstance(output.args[0], list):
+        output.args = (tuple(output.args[0]),)
+    module.recompile()
     return module
 
 
-def _with_parameters_of(function, functional):
-    """``functional`` under the names of another function's parameters."""
-    import inspect
-
-    if getattr(function, "_flat_count", None) is not None:
-        return functional
-    names = ", ".join(inspect.signature(function).parameters)
-    return eval(f"lambda {names}: f({names})", {"f": functional})  # noqa: S307
+def note_forward():
+    """Notes of the nodes that were recorded so far that they belong to the forward pass."""
+    mode = get_proxy_mode()
+    if mode is not None:
+        for node in mode.tracer.graph.nodes:
+            node.meta["partitioner_tag"] = "is_forward"
 
 
 def capture_forward(flat_fn, mode, leaves, facts, table):
@@ -187,7 +236,6 @@ def capture_forward(flat_fn, mode, leaves, facts, table):
         outputs = pytree.tree_leaves(flat_fn(*args))
         return [*(args[place] for place in facts.mutated), *outputs]
 
-    forward._flat_count = len(leaves)
     with corten.no_grad():
         inputs = [leaf.detach() if isinstance(leaf, corten.Tensor) else leaf for leaf in leaves]
         return Captured(_traced(forward, inputs, table, mode), facts, inputs)
@@ -207,14 +255,13 @@ def capture_joint(flat_fn, mode, leaves, facts, table):
 
     def joint(primals, tangents):
         with corten.enable_grad():
-            own = _writable(primals) if facts.mutated else primals
+            own = _writable(primals, facts.mutated)
             outputs = pytree.tree_leaves(flat_fn(*own))
+            note_forward()
             values = [outputs[place] for place in wanted]
-            targets = [one for one in primals if isinstance(one, corten.Tensor) and one.requires_grad]
-            found = iter(_gradients(values, targets, tangents))
-        grads = [
-            next(found) if isinstance(one, corten.Tensor) and one.requires_grad else None for one in primals
-        ]
+            targets = {id(one): one for one in primals if isinstance(one, corten.Tensor) and one.requires_grad}
+            found = dict(zip(targets, _gradients(values, list(targets.values()), tangents)))
+        grads = [found.pop(id(one), None) for one in primals]
         return [*(own[place] for place in facts.mutated), *outputs], grads
 
     with mode:
@@ -230,8 +277,3 @@ def _gradients(values, targets, tangents):
     if not values:
         return [None] * len(targets)
     return corten.autograd.grad(values, targets, tangents, allow_unused=True)
-
-
-def fx_module(module):
-    """Whether something is a module of a graph."""
-    return isinstance(module, fx.GraphModule)

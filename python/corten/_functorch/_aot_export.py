@@ -8,7 +8,10 @@ from typing import Any
 import corten
 from corten.utils import _pytree as pytree
 
-from ._aot_capture import analyse, capture_forward, capture_joint, fake_inputs, fake_mode_of, reset_codegen
+from ._aot_capture import (
+    _traced, analyse, capture_forward, capture_joint, fake_inputs, fake_mode_of, note_forward,
+    with_trees,
+)
 
 __all__ = ["BackwardSignature", "GraphSignature", "aot_export_joint_simple", "aot_export_module"]
 
@@ -104,18 +107,16 @@ def _joint(mod, flat, mode, fakes, table, loss, in_spec):
     def with_gradients(*values):
         with corten.enable_grad():
             outputs = pytree.tree_leaves(flat(*values))
+            note_forward()
             targets = [one for one in values if isinstance(one, corten.Tensor) and one.requires_grad]
             grads = corten.autograd.grad([outputs[loss]], targets, allow_unused=True)
         return [*(one.detach() if place != loss and isinstance(one, corten.Tensor) and one.requires_grad else one
                   for place, one in enumerate(outputs)), *grads]
 
-    from ._aot_capture import _traced
-
     def forward(*values):
         made = with_gradients(*values)
         return [*(values[place] for place in facts.mutated), *made]
 
-    forward._flat_count = len(fakes)
     module = _traced(forward, fakes, table, mode)
     signature = _signature(module, mod, facts, count, in_spec)
     outputs = [getattr(value, "name", value) for value in module.graph.output_node().args[0]]
@@ -142,4 +143,4 @@ def aot_export_joint_simple(func, args, *, trace_joint, num_params_buffers=0, de
         raise RuntimeError("aot_export_joint_simple does not support input mutations.")
     if not trace_joint:
         return capture_forward(func, mode, fakes, facts, decompositions).module
-    return reset_codegen(capture_joint(func, mode, fakes, facts, decompositions).module)
+    return with_trees(capture_joint(func, mode, fakes, facts, decompositions).module)

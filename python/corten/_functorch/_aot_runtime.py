@@ -3,6 +3,8 @@ views of inputs are made of them, and the backward pass is a node of the graph."
 
 from __future__ import annotations
 
+import functools
+
 import corten
 from corten.utils import _pytree as pytree
 
@@ -62,8 +64,9 @@ def inference_runner(compiled, facts):
     return run
 
 
-def training_runner(forward, backward, facts, num_outputs):
-    """As :func:`inference_runner`, with a backward pass."""
+def training_runner(forward, make_backward, facts, num_outputs):
+    """As :func:`inference_runner`, with a backward pass, which is compiled when it is first needed."""
+    backward = functools.cache(make_backward)
     count, wanted = len(facts.mutated), differentiable(facts)
 
     class CompiledFunction(corten.autograd.Function):
@@ -92,7 +95,7 @@ def training_runner(forward, backward, facts, num_outputs):
             saved = [next(tensors) if tensor else next(numbers) for tensor in ctx.places]
             tangents = [grads[count + place] for place in wanted]
             with corten.no_grad():
-                return tuple(call_compiled(backward, [*saved, *tangents]))
+                return tuple(call_compiled(backward(), [*saved, *tangents]))
 
     def run(leaves):
         made = CompiledFunction.apply(*leaves)

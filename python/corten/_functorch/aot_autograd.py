@@ -76,6 +76,8 @@ def _compile(flat_fn, leaves, config):
     mode = fake_mode_of(leaves)
     fakes = fake_inputs(mode, leaves)
     facts = analyse(flat_fn, mode, fakes)
+    if not facts.mutated:
+        fakes = fake_inputs(mode, leaves, apart=True)
     trains = corten.is_grad_enabled() and any(
         isinstance(leaf, corten.Tensor) and leaf.requires_grad for leaf in leaves
     ) and any(facts.requires_grad)
@@ -87,8 +89,7 @@ def _compile(flat_fn, leaves, config):
     count = len(facts.mutated) + len(facts.outputs)
     forward, backward = config.partition_fn(captured.module, captured.inputs, num_fwd_outputs=count)
     compiled = config.fw_compiler(forward, _examples(mode, forward))
-    compiled_back = config.bw_compiler(backward, _examples(mode, backward))
-    return training_runner(compiled, compiled_back, facts, count)
+    return training_runner(compiled, lambda: config.bw_compiler(backward, _examples(mode, backward)), facts, count)
 
 
 def _examples(mode, module):

@@ -114,26 +114,20 @@ def default_partition(joint_module, _joint_inputs=None, *, num_fwd_outputs, stat
 
 
 def _needed(joint_module, num_fwd_outputs, behind):
-    """The nodes of the forward pass: all that do not depend on its gradients, but what only the second pass computes
-    of them."""
+    """The nodes of the forward pass: those that were recorded in it, or, where that is not known, what its outputs
+    are computed of."""
+    nodes = list(joint_module.graph.nodes)
     fwd_outputs, _ = _extract_fwd_bwd_outputs(joint_module, num_fwd_outputs=num_fwd_outputs)
-    needed = set()
-    pending = [node for node in fwd_outputs if isinstance(node, fx.Node)]
+    needed, pending = set(), [node for node in fwd_outputs if isinstance(node, fx.Node)]
     while pending:
         node = pending.pop()
         if node not in needed:
             needed.add(node)
             pending += node.all_input_nodes
-    last = -1
-    nodes = list(joint_module.graph.nodes)
-    for place, node in enumerate(nodes):
-        if node in needed:
-            last = place
-    first = next((place for place, node in enumerate(nodes) if node in behind and not _is_tangent(node)), len(nodes))
-    for place, node in enumerate(nodes):
+    for node in nodes:
         if node in behind or node.op == "output":
             continue
-        if node in needed or _is_primal(node) or place <= last or (place < first and not node.is_impure()):
+        if node in needed or _is_primal(node) or node.meta.get("partitioner_tag") == "is_forward":
             yield node
 
 
