@@ -40,7 +40,18 @@ class Tag(enum.IntEnum):
 
 @functools.cache
 def _declared():
-    return {op["name"]: (op["kind"], op["tags"], op["implementation"]) for op in _C._ops()}
+    """The kind, the tags and the implementation of every operator, by name. Variants have the tags of the operator
+    that they are made of, except ``core``."""
+    operators, of_block = _C._ops(), {}
+    for op in operators:
+        if op["tags"]:
+            of_block.setdefault(op["source"], [tag for tag in op["tags"] if tag != "core"])
+    return {
+        op["name"]: (
+            op["kind"], op["tags"] or (op["source"] and of_block.get(op["source"], ())) or (), op["implementation"],
+        )
+        for op in operators
+    }
 
 
 def tags_of(name, schema):

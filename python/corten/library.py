@@ -14,11 +14,12 @@ from corten._custom_op import (
     vmap_kernel,
 )
 from corten._dispatch_keys import DispatchKeySet
+from corten._library import fake_impl
 from corten._library.infer_schema import infer_schema
 from corten.sparse import _entries as _sparse
 
 __all__ = [
-    "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "impl",
+    "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "impl",
     "impl_abstract", "infer_schema", "register_autocast", "register_autograd", "register_fake",
     "register_kernel", "register_torch_dispatch", "register_vmap",
 ]
@@ -200,6 +201,7 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=F
 
     def register(function):
         name = _qualified(op)
+        fake_impl.register(name, function)
         if _C._op_overloads(name.partition(".")[0]):
             implement(name, "Meta", function)
         else:
@@ -210,6 +212,7 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=F
 
 
 impl_abstract = register_fake
+get_ctx = fake_impl.get_ctx
 
 
 def register_autograd(op, backward, /, *, setup_context=None, lib=None):

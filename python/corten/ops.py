@@ -32,8 +32,7 @@ class Overload:
                 kwargs["out"] = kwargs.pop(self._outputs[0])
             elif kwargs.keys() >= set(self._outputs):
                 kwargs["out"] = tuple(kwargs.pop(name) for name in self._outputs)
-        result = _C._op_call(self._qualified, *args, **kwargs)
-        return result if self._results is None else self._results(result)
+        return self._as_dispatched(_C._op_call(self._qualified, *args, **kwargs))
 
     @functools.cached_property
     def _results(self):
@@ -139,6 +138,14 @@ class Overload:
     def _op(self):
         """What the overload calls: itself, as there is nothing in between."""
         return self
+
+    @functools.cached_property
+    def _is_composite(self):
+        """Whether the operator calls others, and has no kernel of its own."""
+        return self._can_decompose()
+
+    def _as_dispatched(self, result):
+        return result if self._results is None else self._results(result)
 
     @property
     def _overloadname(self):

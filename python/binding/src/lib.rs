@@ -12,6 +12,7 @@ mod args;
 mod autocast;
 mod autograd;
 mod blocks;
+mod call_form;
 mod creation;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -33,6 +34,7 @@ mod py;
 mod shared;
 mod stable;
 mod storage;
+mod symbolic;
 mod tensor;
 mod types;
 mod warnings;
@@ -105,6 +107,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(shared::functions());
     rows.extend(stable::functions());
     rows.extend(storage::functions());
+    rows.extend(symbolic::functions());
     rows.extend(tensor::functions());
     rows.extend(types::generator::functions());
     rows.push(method!("_operator", functions::lookup));

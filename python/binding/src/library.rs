@@ -1,6 +1,6 @@
 //! Operators and kernels from Python: what `corten.library` is made of.
 
-use crate::args::{parser, scalar_from};
+use crate::args::{index_of, parser, scalar_from};
 use crate::functions::{call_overload, wrap_value};
 use crate::py::errors::{not_implemented_error, runtime_error, type_error};
 use crate::py::gil::{Shared, call_python, detach};
@@ -234,7 +234,7 @@ pub(crate) fn run_led(
     Ok(())
 }
 
-fn results(name: &str, declared: &[Return], result: &Obj) -> Py<Stack> {
+pub(crate) fn results(name: &str, declared: &[Return], result: &Obj) -> Py<Stack> {
     match declared {
         [] => Ok(Stack::new()),
         [one] => Ok(std::iter::once(value(name, &one.ty, result)?).collect()),
@@ -276,7 +276,9 @@ fn value(name: &str, ty: &Type, object: &Obj) -> Py<IValue> {
             tensors.map_or_else(refuse, |tensors| Ok(IValue::TensorList(tensors)))
         }
         Type::List(inner, _) => numbers(inner.bare(), &object.items()?).unwrap_or_else(refuse),
-        Type::Base(BaseType::Int | BaseType::SymInt) => Ok(IValue::Int(object.to_i64()?)),
+        Type::Base(BaseType::Int | BaseType::SymInt) => {
+            Ok(IValue::Int(index_of(object)?.to_i64()?))
+        }
         Type::Base(BaseType::Bool) => Ok(IValue::Bool(object.is_true()?)),
         Type::Base(BaseType::Float) => {
             scalar_from(object).map(|number| IValue::Double(number.to_f64()))
@@ -292,7 +294,7 @@ fn numbers(element: &Type, items: &[Obj]) -> Option<Py<IValue>> {
     let Type::Base(base) = element else { return None };
     Some(match base {
         BaseType::Int | BaseType::SymInt => {
-            let all: Py<Vec<i64>> = items.iter().map(Obj::to_i64).collect();
+            let all: Py<Vec<i64>> = items.iter().map(|item| index_of(item)?.to_i64()).collect();
             all.map(|all| IValue::IntList(all.as_slice().into()))
         }
         BaseType::Float => {

@@ -331,6 +331,20 @@ def transform_subclass(t, callback, outer_size=None, outer_stride=None):
     return made
 
 
+def hidden_alias(tensor, function):
+    """What ``function`` makes of a tensor where that is no call of the program: modes do not see it, and those that
+    keep books of tensors enter the result as the tensor."""
+    if not _active.modes:
+        return function(tensor)
+    with _disable_current_modes() as modes:
+        made = function(tensor)
+        for mode in modes:
+            note = getattr(mode, "_note_alias", None)
+            if note is not None:
+                note(tensor, made)
+    return made
+
+
 def is_traceable_wrapper_subclass(t):
     """Whether a tensor is of a class that says which tensors it is made of."""
     return isinstance(t, _C.Tensor) and is_traceable_wrapper_subclass_type(type(t))
