@@ -98,7 +98,7 @@ for _key in ("SparseCsrCPU", "SparseCsrMeta"):
     _C._library_impl("aten::zeros", _key, _sparse_factory("zeros"))
 
 _SUBMODULES = frozenset((
-    "__config__", "__future__", "_VF", "_dynamo", "_guards", "_inductor", "_jit_internal", "_subclasses", "_utils", "accelerator", "amp", "ao", "array_api",
+    "__config__", "__future__", "_VF", "_dynamo", "_export", "_higher_order_ops", "_ops", "export", "_guards", "_inductor", "_jit_internal", "_subclasses", "_utils", "accelerator", "amp", "ao", "array_api",
     "autograd", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func",
     "functional", "fx", "futures", "gguf", "hub", "jit", "library", "linalg", "masked", "mps", "mtia", "multiprocessing", "nested", "nn", "ops",
     "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "safetensors", "serialization",
@@ -112,7 +112,7 @@ _LAZY = {
     "TypedStorage": "storage", "is_storage": "storage", "return_types": "return_types",
     "vmap": "func", "fork_rng": "random", "thread_safe_generator": "random",
     "set_default_device": "utils._device", "get_default_device": "utils._device",
-    "compile": "compiler._compile", "cond": "compiler._compile", "seed": "random",
+    "compile": "compiler._compile", "cond": "_higher_order_ops.cond", "seed": "random",
     "get_device_module": "utils._device", "set_warn_always": "_settings",
     "is_warn_always_enabled": "_settings", "use_deterministic_algorithms": "_settings",
     "are_deterministic_algorithms_enabled": "_settings",
@@ -164,6 +164,11 @@ _LAZY = {
     ), "sparse._compressed_forms"),
     "_sparse_broadcast_to": "sparse._forms",
     "_validate_sparse_coo_tensor_args": "sparse._coordinate",
+    **dict.fromkeys((
+        "_disable_functionalization", "_enable_functionalization", "_freeze_functional_tensor",
+        "_from_functional_tensor", "_functionalize_sync", "_is_functional_tensor", "_mirror_autograd_meta_to",
+        "_sync", "_to_functional_tensor",
+    ), "_functionalization"),
     "JITException": "_module_functions", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",
     "wait": "jit", "CompilationUnit": "jit", "Future": "futures", "FileCheck": "testing",
     "autocast": "amp", "GradScaler": "amp", "Stream": "_streams", "Event": "_streams",

@@ -6,6 +6,7 @@ import inspect
 
 import corten
 from corten import _C
+from corten._library import fake_impl
 from corten._library.infer_schema import infer_schema
 from corten.autograd import Function
 from corten.sparse import _entries as _sparse
@@ -87,6 +88,7 @@ class CustomOpDef:
     def register_fake(self, fn, /):
         """Registers what gives shapes, dtypes and strides of the results without data."""
         _C._library_impl(self._qualname, "Meta", fn)
+        fake_impl.register(self._qualname, fn)
         return fn
 
     def register_autograd(self, backward, /, *, setup_context=None):

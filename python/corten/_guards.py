@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 
 __all__ = ["CompileContext", "TracingContext", "active_fake_mode", "detect_fake_mode"]
 
 
 def active_fake_mode():
-    """The mode in which tensors have no data: None."""
-    return None
+    """The mode in which tensors have no data, or None."""
+    fake_tensor = sys.modules.get("corten._subclasses.fake_tensor")
+    return None if fake_tensor is None else fake_tensor.active_mode()
 
 
 def detect_fake_mode(inputs=None):
-    """The mode of tensors without data among some, or that is active: None."""
-    return None
+    """The mode of tensors without data among some, or that is active, or None.
+
+    Raises:
+        AssertionError: There are several.
+    """
+    from corten._subclasses.fake_tensor import maybe_get_fake_mode
+    from corten.utils._pytree import tree_leaves
+
+    context = TracingContext.try_get()
+    found = [getattr(context, "fake_mode", None), active_fake_mode(), *map(maybe_get_fake_mode, tree_leaves(inputs))]
+    found = [mode for mode in found if mode is not None]
+    if any(mode is not found[0] for mode in found):
+        raise AssertionError(f"fake mode ({found[0]}) from one place doesn't match mode ({found[-1]}) from another")
+    return found[0] if found else None
 
 
 class _Context:

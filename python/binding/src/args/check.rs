@@ -37,7 +37,7 @@ pub(crate) fn number_kind(object: &Obj) -> Option<NumberKind> {
     if object.is_complex() {
         return Some(NumberKind::Complex);
     }
-    numpy::scalar_kind(object)
+    crate::symbolic::kind(object).or_else(|| numpy::scalar_kind(object))
 }
 
 /// Objects that override operators, in the order they were met.

@@ -17,7 +17,7 @@ pub(crate) use bound::Bound;
 pub(crate) use check::{NumberKind, Overloaded, is_int, is_tensor_like, number_kind, stand_ins};
 pub(crate) use operand::{Operand, operand};
 pub(crate) use parse::Parser;
-pub(crate) use scalar::{dtype_arg, scalar_from, text_from};
+pub(crate) use scalar::{dtype_arg, index_of, scalar_from, text_from};
 pub(crate) use signature::{Interned, Param, ParamKind, Signature, default_value, split_arguments};
 
 /// A parser for hand-written functions: `parser!("size(int? dim=None)", …).parse(args)?`.

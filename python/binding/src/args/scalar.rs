@@ -12,6 +12,9 @@ pub(crate) fn scalar_from(object: &Obj) -> Py<Scalar> {
     if let Some(value) = tensor::get(object) {
         return Ok(tensor::item(value)?);
     }
+    if let Some(sample) = crate::symbolic::sample(object) {
+        return sample?.to_scalar();
+    }
     match number_kind(object) {
         Some(NumberKind::Bool) if object.is_bool() => Ok(Scalar::Bool(object.is_true()?)),
         // PyTorch takes NumPy's truth values for floats.
@@ -26,6 +29,9 @@ pub(crate) fn scalar_from(object: &Obj) -> Py<Scalar> {
 
 /// `operator.index(object)`.
 pub(crate) fn index_of(object: &Obj) -> Py<Obj> {
+    if let Some(sample) = crate::symbolic::sample(object) {
+        return sample;
+    }
     // SAFETY: the object is live.
     unsafe { Obj::owned(ffi::PyNumber_Index(object.as_ptr())) }
 }
@@ -48,7 +54,10 @@ pub(crate) fn int_from(object: &Obj, symbolic: bool) -> Py<i64> {
 pub(crate) fn float_from(object: &Obj) -> Py<f64> {
     match tensor::get(object) {
         Some(value) => Ok(tensor::item(value)?.to_f64()),
-        None => object.to_f64(),
+        None => match crate::symbolic::sample(object) {
+            Some(sample) => sample?.to_f64(),
+            None => object.to_f64(),
+        },
     }
 }
 

@@ -71,6 +71,9 @@ fn new_tensor(module: &Obj, args: Args<'_>) -> Py<Obj> {
     }
     let device = source_device(data, bound.device_opt(2)?);
     let mut made = tensor_from(data, bound.dtype_opt(1)?)?;
+    if !tensor::is_tensor(data) {
+        made = tensor::lift(made)?;
+    }
     if bound.bool(3)? {
         made = pinned(&made, device)?;
     }
@@ -126,7 +129,11 @@ fn method_new_tensor(object: &Obj, args: Args<'_>) -> Py<Obj> {
     }
     let dtype = bound.dtype_opt(1)?.unwrap_or_else(|| like.dtype());
     let device = bound.device_opt(2)?.unwrap_or_else(|| like.device());
-    place(tensor_from(data, Some(dtype))?, Some(device), bound.bool(3)?)
+    let mut made = tensor_from(data, Some(dtype))?;
+    if !tensor::is_tensor(data) {
+        made = tensor::lift(made)?;
+    }
+    place(made, Some(device), bound.bool(3)?)
 }
 
 /// What shares the data where that is possible: tensors and arrays; else a copy.
@@ -167,7 +174,10 @@ fn as_tensor(module: &Obj, args: Args<'_>) -> Py<Obj> {
     let parser = parser!("as_tensor(any data, ScalarType dtype=None, Device? device=None)");
     let bound = parser.parse(None, args)?;
     let (dtype, device) = (bound.dtype_opt(1)?, bound.device_opt(2)?);
-    let made = shared(bound.object(0)?, dtype, device)?;
+    let mut made = shared(bound.object(0)?, dtype, device)?;
+    if !tensor::is_tensor(bound.object(0)?) {
+        made = tensor::lift(made)?;
+    }
     match device {
         Some(device) => {
             let wanted = tensor::requires_grad(&made);

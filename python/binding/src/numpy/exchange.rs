@@ -170,6 +170,6 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![method!("from_numpy", |_m: &Obj, args: Args<'_>| {
         let bound = parser!("from_numpy(any ndarray)").parse(None, args)?;
         let array = bound.object(0)?;
-        tensor::wrap(&from_array(array, true)?)
+        tensor::wrap(&tensor::lift(from_array(array, true)?)?)
     })]
 }

@@ -1,7 +1,7 @@
 //! Puts the class together.
 
 use super::object::{self, TENSOR, TensorObject, clear, dealloc, traverse};
-use super::{attrs, convert, index, item, legacy, methods, number, subclass};
+use super::{attrs, convert, fake, index, item, legacy, methods, number, subclass};
 use crate::functions;
 use crate::py::class::TypeBuilder;
 use crate::py::{Obj, Py, ffi, method, slot};
@@ -16,6 +16,7 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
     let mut rows = methods::rows();
     rows.extend(convert::rows());
     rows.extend(subclass::rows());
+    rows.extend(fake::rows());
     rows.extend(crate::creation::method_rows());
     rows.push(method!("new", legacy::new_like));
     let attributes = attrs::rows();

@@ -187,6 +187,29 @@ fn array(part: &Obj) -> Py<Tensor> {
 }
 
 fn slice(key: &Obj) -> Py<IndexItem> {
+    if crate::symbolic::in_use() {
+        return symbolic_slice(key);
+    }
+    unpacked_slice(key)
+}
+
+/// A slice whose bounds may be symbolic numbers.
+#[cold]
+fn symbolic_slice(key: &Obj) -> Py<IndexItem> {
+    let bounds = [key.attr(name!("start"))?, key.attr(name!("stop"))?, key.attr(name!("step"))?];
+    if bounds.iter().all(|bound| crate::symbolic::kind(bound).is_none()) {
+        return unpacked_slice(key);
+    }
+    let number = |bound: &Obj| match bound.is_none() {
+        true => Ok(None),
+        false => super::item::index_object(bound)?.to_i64().map(Some),
+    };
+    let [start, stop, step] = &bounds;
+    let start = number(start)?.or(Some(0));
+    Ok(IndexItem::Slice(Slice { start, stop: number(stop)?, step: number(step)?.or(Some(1)) }))
+}
+
+fn unpacked_slice(key: &Obj) -> Py<IndexItem> {
     let (mut start, mut stop, mut step): (ffi::Py_ssize_t, ffi::Py_ssize_t, ffi::Py_ssize_t) =
         (0, 0, 0);
     // SAFETY: the object is a slice. Bounds that are missing or beyond 64 bits come as the ends.

@@ -1,5 +1,6 @@
 //! `Tensor(…)`, the constructor that predates the factory functions, and `new`.
 
+use super::fake::lift;
 use super::memory::empty;
 use super::object::{TENSOR, get, this, wrap_as, wrap_owned};
 use super::subclass::mark_dispatch;
@@ -81,7 +82,7 @@ fn build(args: Args<'_>, dtype: DType, others: Others) -> Py<Tensor> {
         }
         3 => match single_sequence(&bound)? {
             // A list of numbers is data, varargs and a `Size` are sizes.
-            Some(data) => creation::tensor_from(data, Some(dtype)),
+            Some(data) => lift(creation::tensor_from(data, Some(dtype))?),
             None => {
                 let sizes = bound.ints(0)?;
                 Ok(op::empty_memory_format(&sizes, Some(dtype), None, None, None, None)?)
@@ -95,7 +96,7 @@ fn build(args: Args<'_>, dtype: DType, others: Others) -> Py<Tensor> {
                     data.type_name()
                 )));
             }
-            creation::tensor_from(data, Some(dtype))
+            lift(creation::tensor_from(data, Some(dtype))?)
         }
     }
 }

@@ -3,6 +3,7 @@
 mod attrs;
 mod class;
 mod convert;
+mod fake;
 mod freelist;
 mod index;
 mod item;
@@ -48,6 +49,7 @@ use attribute;
 pub(crate) use class::{add_to, functions};
 #[cfg(feature = "cuda")]
 pub(crate) use convert::legacy_name;
+pub(crate) use fake::lift;
 pub(crate) use item::{index_object, item};
 pub(crate) use memory::{
     dense_copy, empty, forbid_resizing, from_bytes, lend, over_foreign, over_foreign_on,

@@ -24,7 +24,7 @@ pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
     ]
 }
 
-fn subclass_type(class: &Obj) -> Py<*mut ffi::PyTypeObject> {
+pub(super) fn subclass_type(class: &Obj) -> Py<*mut ffi::PyTypeObject> {
     let ty = class.as_ptr().cast::<ffi::PyTypeObject>();
     // SAFETY: both are types.
     if class.is_type() && unsafe { ffi::PyType_IsSubtype(ty, TENSOR.get()) } != 0 {

@@ -109,7 +109,10 @@ pub(crate) fn is_size(object: &Obj) -> bool {
 fn new(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     let made = tuple_new(class.as_ptr().cast(), args, kwargs)?;
     let items = made.items()?;
-    if items.iter().all(|item| item.is_int() && !item.is_bool()) {
+    let is_kept = |item: &Obj| {
+        (item.is_int() && !item.is_bool()) || crate::symbolic::kind(item).is_some()
+    };
+    if items.iter().all(is_kept) {
         return Ok(made);
     }
     // Bounded: items of a sequence.
@@ -117,7 +120,7 @@ fn new(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     for (index, item) in items.iter().enumerate() {
         let number = match crate::args::number_kind(item) {
             Some(_) if item.is_bool() => item.is_true().and_then(|one| Obj::int(i64::from(one))),
-            Some(_) if item.is_int() => Ok(item.clone()),
+            Some(_) if is_kept(item) => Ok(item.clone()),
             _ => crate::tensor::index_object(item),
         };
         numbers.push(number.map_err(|raised| {
@@ -201,8 +204,13 @@ fn subscript(this: &Obj, key: &Obj) -> Py<Obj> {
 }
 
 fn numel(this: &Obj, _args: Args<'_>) -> Py<Obj> {
+    let items = this.items()?;
+    if items.iter().any(|item| crate::symbolic::kind(item).is_some()) {
+        let math = crate::py::convert::import(name!("math"))?;
+        return math.call_method(name!("prod"), &[this]);
+    }
     let mut product = 1_i64;
-    for item in this.items()? {
+    for item in items {
         product = product.wrapping_mul(item.to_i64()?);
     }
     Obj::int(product)
