@@ -24,6 +24,8 @@ pub use corten_cpu as cpu;
 pub use corten_cuda as cuda;
 pub use corten_data as data;
 pub use corten_io as io;
+#[cfg(feature = "onnx")]
+pub use corten_onnx as onnx;
 pub use corten_ops as ops;
 
 pub use corten_autograd::{backward, enable_grad, grad, inference_mode, no_grad};
