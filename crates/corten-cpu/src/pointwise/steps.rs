@@ -26,9 +26,14 @@ pub trait Step: Send + Sync {
     ///
     /// # Safety
     /// Addresses and strides must be those of elements of the recorded dtypes, readable and, for the
-    /// output, writable by this thread alone. The output may be one of the inputs, of the same strides, and
-    /// overlap no other one.
+    /// output, writable by this thread alone. The output may be one of the inputs, of the same strides, if the
+    /// step [runs in place](Self::runs_in_place), and overlap no other one.
     unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize);
+
+    /// Whether the output may be one of the inputs.
+    fn runs_in_place(&self) -> bool {
+        true
+    }
 }
 
 /// One element of any dtype, at the start.
@@ -181,6 +186,10 @@ impl ConvertStep {
 const PART: usize = 256;
 
 impl Step for ConvertStep {
+    fn runs_in_place(&self) -> bool {
+        false
+    }
+
     unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) {
         let rows = |i: usize| Rows { at: at[i], inner: strides[i], outer: strides[i + 2] };
         let (to, from) = (rows(0), rows(1));
