@@ -175,6 +175,9 @@ pub enum Argument {
     Value(IValue),
     /// A tensor.
     Tensor(Operand),
+    /// A number of the language in front where a tensor stands in the schema: it takes part in promotion of
+    /// dtypes by its category alone.
+    Number(Scalar),
     /// A list of tensors.
     Tensors(Vec<Operand>),
     /// A list of tensors of which some may be absent.
@@ -212,7 +215,7 @@ impl Argument {
 /// let node = Node {
 ///     op: registry::find("aten::sqrt").ok_or_else(|| corten::core::err!(Runtime, "no sqrt"))?,
 ///     arguments: [Argument::Tensor(Operand::of(&x, BufferId(0)))].into_iter().collect(),
-///     results: [Operand::of(&x, BufferId(1))].into_iter().collect(),
+///     results: [Some(Operand::of(&x, BufferId(1)))].into_iter().collect(),
 ///     line: None,
 /// };
 /// assert_eq!(node.writes().count(), 1);
@@ -225,9 +228,9 @@ pub struct Node {
     pub op: &'static dyn AnyOp,
     /// The arguments, all present.
     pub arguments: SmallVec<[Argument; 4]>,
-    /// The tensors that the call returns, lists of them one after the other. Those of in-place and `out`
-    /// variants are among the arguments, all others are whole new buffers.
-    pub results: SmallVec<[Operand; 1]>,
+    /// The tensors that the call returns, lists of them one after the other; undefined ones are `None`. Those
+    /// of in-place and `out` variants are among the arguments, all others are whole new buffers.
+    pub results: SmallVec<[Option<Operand>; 1]>,
     /// The line of the program that made the call, such as `model.py:12`.
     pub line: Option<Arc<str>>,
 }
@@ -249,7 +252,7 @@ impl Node {
 
     /// The tensors that the call writes: arguments, and results.
     pub fn writes(&self) -> impl Iterator<Item = &Operand> {
-        self.written_arguments().chain(&self.results)
+        self.written_arguments().chain(self.results.iter().flatten())
     }
 }
 
@@ -269,7 +272,7 @@ impl Node {
 /// program.push(Node {
 ///     op: registry::find("aten::sqrt").ok_or_else(|| corten::core::err!(Runtime, "no sqrt"))?,
 ///     arguments: [Argument::Tensor(Operand::of(&x, input))].into_iter().collect(),
-///     results: [Operand::of(&x, output)].into_iter().collect(),
+///     results: [Some(Operand::of(&x, output))].into_iter().collect(),
 ///     line: None,
 /// });
 /// assert_eq!(program.nodes().len(), 1);
@@ -417,6 +420,10 @@ impl Words {
             match argument {
                 Argument::Value(value) => self.value(value),
                 Argument::Tensor(operand) => self.operand(operand),
+                Argument::Number(number) => {
+                    self.push(NUMBER << 56);
+                    self.scalar(*number);
+                }
                 Argument::Tensors(list) => {
                     self.push(tag(TENSORS, list.len()));
                     list.iter().for_each(|operand| self.operand(operand));
@@ -430,7 +437,10 @@ impl Words {
                 }
             }
         }
-        node.results.iter().for_each(|result| self.operand(result));
+        node.results.iter().for_each(|result| match result {
+            Some(operand) => self.operand(operand),
+            None => self.push(ABSENT),
+        });
     }
 
     fn operand(&mut self, operand: &Operand) {
@@ -501,6 +511,7 @@ const TENSOR: u64 = 1;
 const TENSORS: u64 = 2;
 const OPTIONAL_TENSORS: u64 = 3;
 const ABSENT: u64 = 4 << 56;
+const NUMBER: u64 = 5;
 /// Tags of values begin here.
 const VALUES: u64 = 16;
 
