@@ -2,4 +2,11 @@
 //!
 //! [`ir`] is what a recorder fills.
 
+mod deferred;
 pub mod ir;
+pub mod nodes;
+
+pub use deferred::{
+    Break, DeferredProgram, LineSource, Region, Statistics, break_region, flush_thread, init,
+    is_recording, set_line_source, start_statistics, take_statistics,
+};

@@ -18,6 +18,7 @@
 
 pub use corten_autograd as autograd;
 pub use corten_blocks as blocks;
+pub use corten_compile as compile;
 pub use corten_core as core;
 pub use corten_cpu as cpu;
 #[cfg(all(feature = "cuda", unix))]
@@ -51,6 +52,7 @@ pub mod nn {
 pub fn init() -> Result<()> {
     corten_ops::init();
     corten_cpu::init()?;
+    corten_compile::init();
     #[cfg(all(feature = "cuda", unix))]
     corten_cuda::init()?;
     corten_autograd::init()

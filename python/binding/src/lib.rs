@@ -12,6 +12,7 @@ mod args;
 mod autocast;
 mod autograd;
 mod blocks;
+mod compile;
 mod creation;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -85,6 +86,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(autocast::functions());
     rows.extend(autograd::functions());
     rows.extend(blocks::functions());
+    rows.extend(compile::functions());
     rows.extend(creation::functions());
     #[cfg(feature = "cuda")]
     rows.extend(cuda::functions());

@@ -94,8 +94,7 @@ fn class(def: &OpDef, schema: &Schema) -> Class {
     if !computes.iter().any(|kind| def.implementation.starts_with(kind)) {
         return Class::Immediate("its results are not known without its data");
     }
-    let tensors = |text: &str| matches!(text, "Tensor");
-    let returns = !schema.returns.is_empty()
-        && schema.returns.iter().all(|result| tensors(&result.base_type()));
+    let returns =
+        !schema.returns.is_empty() && schema.returns.iter().all(|result| result.ty.is_tensor());
     if returns { Class::Deferrable } else { Class::Immediate("its results are not tensors") }
 }

@@ -13,12 +13,14 @@ mod operands;
 mod program;
 mod region;
 mod statistics;
+mod trial;
 
-pub use program::{DeferredProgram, set_line_source};
-pub use region::{Region, flush_thread, is_recording};
+pub use program::{DeferredProgram, LineSource, set_line_source};
+pub use region::{Region, break_region, flush_thread, is_recording};
 pub use statistics::{Break, Statistics, start_statistics, take_statistics};
 
-use corten_core::{Backend, DEFERRED, DispatchKey, ExcludeGuard, KeySet, Result};
+use corten_core::tls::ExcludeGuard;
+use corten_core::{Backend, DEFERRED, DispatchKey, KeySet, Result};
 use corten_ops::dispatch::set_fallback;
 use corten_ops::{BoxedCall, Stack};
 use facts::{Class, Facts};
@@ -61,7 +63,7 @@ fn run_apart(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
 fn run_now(call: &BoxedCall, stack: &mut Stack, reason: &'static str) -> Result<()> {
     let touched = operands::flush_touched(call.op().schema(), stack)?;
     if touched {
-        statistics::note_break(call.op().def(), reason);
+        statistics::note_break_at(call.op().def(), reason);
     }
     run_apart(call, stack)
 }

@@ -150,10 +150,9 @@ impl Storage {
         if self.is_pending() { run_programs(&self.0.pending_before(true)) } else { Ok(()) }
     }
 
-    /// Whether a program must run before this thread reads, or writes, the contents.
-    #[inline]
-    pub fn must_flush(&self, write: bool) -> bool {
-        self.0.has(PENDING) && !self.0.pending_before(write).is_empty()
+    /// The programs that must run before this thread reads, or writes, the contents.
+    pub fn pending_programs(&self, write: bool) -> Programs {
+        self.0.pending_before(write)
     }
 
     /// Whether nobody reaches the memory without entering the storage, so that reading it may wait: it is
