@@ -7,6 +7,6 @@ pub mod ir;
 pub mod nodes;
 
 pub use deferred::{
-    Break, DeferredProgram, LineSource, Region, Statistics, break_region, flush_thread, init,
-    is_recording, set_line_source, start_statistics, take_statistics,
+    Break, DeferredProgram, LineSource, Region, Statistics, break_region, defers_passes,
+    flush_thread, init, is_recording, set_line_source, start_statistics, take_statistics,
 };

@@ -1,9 +1,7 @@
 //! Running a program call by call, by the ordinary kernels.
 
 use crate::ir::{Argument, BufferId, Node, Operand, Program, Role};
-use corten_core::{
-    DataPtr, Device, DispatchKey, Error, KeySet, Result, Storage, bail, ensure,
-};
+use corten_core::{DataPtr, Device, DispatchKey, Error, KeySet, Result, Storage, bail, ensure};
 use corten_ops::{IValue, Stack, Tensor, op};
 
 /// Runs all calls in order. Buffers that are internal lose their memory after their last use.

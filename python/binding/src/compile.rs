@@ -20,9 +20,10 @@ const MOST_LINES: usize = 1 << 14;
 /// The functions of the module.
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
-        method!("_region_enter", |_m: &Obj, _a: Args<'_>| {
+        method!("_region_enter", |_m: &Obj, args: Args<'_>| {
+            let [strict] = args.positional else { return Err(type_error("a bool expected")) };
             compile::set_line_source(line);
-            let region = Region::enter();
+            let region = Region::enter_with(strict.is_true()?);
             REGIONS.with_borrow_mut(|regions| regions.push(region));
             Ok(Obj::none())
         }),
@@ -66,7 +67,8 @@ fn statistics() -> Py<Obj> {
         Some(line) => Obj::str_from(line),
         None => Ok(Obj::none()),
     };
-    let node = |(name, at): &(String, Option<Arc<str>>)| Obj::tuple([Obj::str_from(name), line(at)]);
+    let node =
+        |(name, at): &(String, Option<Arc<str>>)| Obj::tuple([Obj::str_from(name), line(at)]);
     let programs = found.programs.iter().map(|program| Obj::list(program.iter().map(node)));
     let breaks = found.breaks.iter().map(|one| {
         let (operator, reason) = (Obj::str_from(&one.operator), Obj::str_from(&one.reason));
@@ -86,7 +88,8 @@ fn line() -> Option<Arc<str>> {
         return None;
     }
     // SAFETY: as above; the code object is a new reference.
-    let (number, code) = unsafe { (ffi::PyFrame_GetLineNumber(frame), ffi::PyFrame_GetCode(frame)) };
+    let (number, code) =
+        unsafe { (ffi::PyFrame_GetLineNumber(frame), ffi::PyFrame_GetCode(frame)) };
     let key = (code.addr(), number);
     if let Some(known) = LINES.with_borrow(|lines| lines.get(&key).cloned()) {
         // SAFETY: the reference from above; the table has one of its own.

@@ -12,6 +12,8 @@ pub(super) enum Class {
     Transparent,
     /// It touches no contents.
     Metadata,
+    /// It hands data to the program: numbers, or sizes that depend on data.
+    Looks,
     /// It runs at once, for this reason.
     Immediate(&'static str),
     /// It may be recorded.
@@ -77,7 +79,9 @@ impl Facts {
 }
 
 fn class(def: &OpDef, schema: &Schema) -> Class {
-    if def.kind == OpKind::View || def.is_view_inplace || def.implementation.starts_with("composite")
+    if def.kind == OpKind::View
+        || def.is_view_inplace
+        || def.implementation.starts_with("composite")
     {
         return Class::Transparent;
     }
@@ -96,5 +100,9 @@ fn class(def: &OpDef, schema: &Schema) -> Class {
     }
     let returns =
         !schema.returns.is_empty() && schema.returns.iter().all(|result| result.ty.is_tensor());
-    if returns { Class::Deferrable } else { Class::Immediate("its results are not tensors") }
+    if returns {
+        return Class::Deferrable;
+    }
+    let holds_tensors = schema.returns.iter().all(|result| result.ty.holds_tensors());
+    if holds_tensors { Class::Immediate("it returns lists of tensors") } else { Class::Looks }
 }

@@ -16,7 +16,7 @@ mod statistics;
 mod trial;
 
 pub use program::{DeferredProgram, LineSource, set_line_source};
-pub use region::{Region, break_region, flush_thread, is_recording};
+pub use region::{Region, break_region, defers_passes, flush_thread, is_recording};
 pub use statistics::{Break, Statistics, start_statistics, take_statistics};
 
 use corten_core::tls::ExcludeGuard;
@@ -46,6 +46,8 @@ fn handle(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
         Class::Transparent => call.redispatch(stack),
         Class::Metadata => run_apart(call, stack),
         Class::Immediate(reason) => run_now(call, stack, reason),
+        // The access itself runs the program.
+        Class::Looks => run_apart(call, stack),
         Class::Deferrable => match program::record(&program, call, stack, &facts)? {
             program::Recorded::Yes => Ok(()),
             program::Recorded::No(reason) => run_now(call, stack, reason),
@@ -61,9 +63,10 @@ fn run_apart(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
 
 /// Runs a call at once, after the programs whose results it needs or whose operands it overwrites.
 fn run_now(call: &BoxedCall, stack: &mut Stack, reason: &'static str) -> Result<()> {
-    let touched = operands::flush_touched(call.op().schema(), stack)?;
+    let schema = call.op().schema();
+    let touched = region::expected(|| operands::flush_touched(schema, stack))?;
     if touched {
-        statistics::note_break_at(call.op().def(), reason);
+        statistics::note_break(&call.op().def().qualified_name(), reason);
     }
     run_apart(call, stack)
 }

@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::operands::{AllGiven, Given, collect, flush_touched, wrapped_number};
-use super::{statistics, trial};
+use super::{region, statistics, trial};
 use crate::ir::{Argument, BufferId, Node, Operand, Program, Role};
 use crate::nodes;
 use corten_core::tls::{ThreadState, ThreadStateGuard};
@@ -106,7 +106,7 @@ pub(super) fn record(
         trial::Outcome::Passed => {}
         trial::Outcome::Failed => return Ok(Recorded::No("its shape rule does not tell all")),
         trial::Outcome::Unknown(signature) => {
-            flush_touched(call.op().schema(), stack)?;
+            region::expected(|| flush_touched(call.op().schema(), stack))?;
             super::run_apart(call, stack)?;
             trial::note(signature, agrees(stack, &results, &given));
             return Ok(Recorded::Yes);
@@ -174,7 +174,8 @@ fn agrees(stack: &Stack, results: &Results, given: &AllGiven) -> bool {
             ResultOf::Undefined => !tensor.defined(),
             ResultOf::Given(index) => given[*index].tensor.is_same(tensor),
             ResultOf::Fresh(expected) => {
-                let shares = |storage: Storage| given.iter().any(|one| one.storage.ptr_eq(&storage));
+                let shares =
+                    |storage: Storage| given.iter().any(|one| one.storage.ptr_eq(&storage));
                 tensor.defined()
                     && tensor.dtype() == expected.dtype()
                     && tensor.sizes() == expected.sizes()
@@ -183,7 +184,8 @@ fn agrees(stack: &Stack, results: &Results, given: &AllGiven) -> bool {
             }
         }
     };
-    stack.len() == results.len() && stack.iter().zip(results).all(|(value, expected)| one(value, expected))
+    stack.len() == results.len()
+        && stack.iter().zip(results).all(|(value, expected)| one(value, expected))
 }
 
 /// Appends a call to the program, and puts its results on the stack.
@@ -204,15 +206,14 @@ fn append(
             Appended::Refused(reason) => return Ok(Recorded::No(reason)),
             Appended::After(programs) => {
                 drop(recorded);
-                run_programs(&programs)?;
+                region::expected(|| run_programs(&programs))?;
                 continue;
             }
         }
-        let is_long =
-            recorded.program.nodes().len() >= MOST_NODES || recorded.bytes >= MOST_BYTES;
+        let is_long = recorded.program.nodes().len() >= MOST_NODES || recorded.bytes >= MOST_BYTES;
         drop(recorded);
         if is_long {
-            shared.flush(true)?;
+            region::expected(|| shared.flush(true))?;
         }
         return Ok(Recorded::Yes);
     }
@@ -248,7 +249,11 @@ impl RecordedCalls {
     }
 
     /// The buffer of a tensor's storage, whose use is noted.
-    fn buffer_of(&mut self, program: &Arc<dyn Deferred>, one: &Given) -> Result<BufferId, Appended> {
+    fn buffer_of(
+        &mut self,
+        program: &Arc<dyn Deferred>,
+        one: &Given,
+    ) -> Result<BufferId, Appended> {
         let known = self.ids.get(&one.storage.key()).copied();
         if known.is_some_and(|id| self.written[id.index()] || !one.writes) {
             return known.ok_or(Appended::Refused(""));
@@ -374,6 +379,7 @@ impl Deferred for DeferredProgram {
         if self.is_running_here() {
             return Ok(());
         }
+        region::look(self, "access", "the contents of a result are looked at")?;
         let mut recorded = if waits { self.lock() } else { self.try_lock()? };
         self.runner.store(thread_number(), Ordering::Relaxed);
         let outcome = recorded.run();
@@ -415,7 +421,7 @@ impl RecordedCalls {
         for index in 0..self.program.buffers().len() {
             let id = BufferId(index as u32);
             let buffer = self.program.buffer(id);
-            if buffer.role == Role::Output && buffer.storage.use_count() == 1 {
+            if buffer.role == Role::Output && buffer.storage.use_count() == 0 {
                 self.program.set_role(id, Role::Internal);
             }
         }

@@ -1,7 +1,8 @@
 //! The stretch of a thread's calls that is recorded.
 
 use super::program::DeferredProgram;
-use corten_core::{DEFERRED, Deferred, Result, tls};
+use super::statistics;
+use corten_core::{DEFERRED, Deferred, Result, err, grad_mode_enabled, tls};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -9,7 +10,16 @@ use std::sync::Arc;
 thread_local! {
     static CURRENT: RefCell<Option<Arc<DeferredProgram>>> = const { RefCell::new(None) };
     static DEPTH: Cell<usize> = const { Cell::new(0) };
+    /// How many of the active regions forbid breaks.
+    static STRICT: Cell<usize> = const { Cell::new(0) };
+    /// How many reasons there are to run the program that are no breaks of the region.
+    static EXPECTED: Cell<usize> = const { Cell::new(0) };
+    /// Whether a graph was recorded in a region since the thread forgot the last.
+    static GRAPHS: Cell<bool> = const { Cell::new(false) };
 }
+
+/// How the message of a forbidden break begins.
+const FORBIDDEN: &str = "graph break under fullgraph=True";
 
 /// Records the calls of this thread while it lives. A region within another one is a part of it.
 ///
@@ -30,6 +40,8 @@ thread_local! {
 pub struct Region {
     /// Whether the key was not included before.
     included: bool,
+    /// Whether breaks are errors.
+    strict: bool,
     /// It acts on the thread that made it.
     thread: PhantomData<*mut ()>,
 }
@@ -37,7 +49,13 @@ pub struct Region {
 impl Region {
     /// Starts recording.
     pub fn enter() -> Self {
+        Self::enter_with(false)
+    }
+
+    /// As [`enter`](Self::enter); where `strict` is true, data that is looked at in the region is an error.
+    pub fn enter_with(strict: bool) -> Self {
         super::init();
+        STRICT.set(STRICT.get() + usize::from(strict));
         let included = !tls::local_include().has_any(DEFERRED);
         if included {
             tls::set_included(DEFERRED, true);
@@ -45,7 +63,7 @@ impl Region {
         if DEPTH.replace(DEPTH.get() + 1) == 0 {
             CURRENT.set(Some(Arc::default()));
         }
-        Self { included, thread: PhantomData }
+        Self { included, strict, thread: PhantomData }
     }
 
     /// Ends the region; the outermost one runs what is recorded.
@@ -62,10 +80,14 @@ impl Region {
         if self.included {
             tls::set_included(DEFERRED, false);
         }
+        STRICT.set(STRICT.get() - usize::from(self.strict));
         let depth = DEPTH.get() - 1;
         DEPTH.set(depth);
+        if grad_mode_enabled() {
+            GRAPHS.set(true);
+        }
         let ended = if depth == 0 { CURRENT.take() } else { None };
-        ended.map_or(Ok(()), |program| program.flush(true))
+        ended.map_or(Ok(()), |program| expected(|| program.flush(true)))
     }
 }
 
@@ -74,6 +96,48 @@ impl Drop for Region {
         // What failed says so to whoever touches it.
         let _ = self.leave();
     }
+}
+
+/// Runs `body`, in which programs may run without being broken.
+pub(super) fn expected<R>(body: impl FnOnce() -> R) -> R {
+    struct Restore;
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            EXPECTED.set(EXPECTED.get() - 1);
+        }
+    }
+    EXPECTED.set(EXPECTED.get() + 1);
+    let _restore = Restore;
+    body()
+}
+
+/// Notes that this thread looks at what it is recording.
+///
+/// # Errors
+/// In a region that forbids it.
+pub(super) fn look(program: &DeferredProgram, operator: &str, reason: &str) -> Result<()> {
+    let is_own = CURRENT.with_borrow(|current| {
+        current.as_ref().is_some_and(|current| std::ptr::eq(&raw const **current, program))
+    });
+    if !is_own || EXPECTED.get() > 0 {
+        return Ok(());
+    }
+    statistics::note_break(operator, reason);
+    if STRICT.get() == 0 {
+        return Ok(());
+    }
+    let line = super::program::line();
+    let at = line.map_or(String::new(), |line| format!(" at {line}"));
+    Err(err!(Runtime, "{FORBIDDEN}: {operator}{at}: {reason}"))
+}
+
+/// Whether backward passes of this thread should be regions: it has recorded graphs in some.
+///
+/// ```
+/// assert!(!corten_compile::defers_passes());
+/// ```
+pub fn defers_passes() -> bool {
+    GRAPHS.get()
 }
 
 /// The program that this thread records.
@@ -95,8 +159,9 @@ pub fn is_recording() -> bool {
 /// # Errors
 /// Those of the calls.
 pub fn break_region(reason: &str) -> Result<()> {
-    super::statistics::note_break("a graph break".to_owned(), reason.to_owned());
-    flush_thread()
+    let Some(program) = current() else { return Ok(()) };
+    look(&program, "graph_break", reason)?;
+    expected(|| program.flush(true))
 }
 
 /// Runs what this thread has recorded, and goes on recording.
@@ -104,5 +169,5 @@ pub fn break_region(reason: &str) -> Result<()> {
 /// # Errors
 /// Those of the calls.
 pub fn flush_thread() -> Result<()> {
-    current().map_or(Ok(()), |program| program.flush(true))
+    current().map_or(Ok(()), |program| expected(|| program.flush(true)))
 }

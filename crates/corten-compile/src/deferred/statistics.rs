@@ -1,7 +1,6 @@
 //! What became of the calls of a region, for those who ask why.
 
 use super::program::line;
-use corten_ops::OpDef;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -56,17 +55,16 @@ pub(super) fn is_collecting() -> bool {
     CURRENT.with_borrow(Option::is_some)
 }
 
-/// Notes that a call made programs run.
-pub(super) fn note_break_at(def: &OpDef, reason: &str) {
-    if is_collecting() {
-        note_break(def.qualified_name(), reason.to_owned());
-    }
-}
-
 /// Notes why programs run early.
-pub(super) fn note_break(operator: String, reason: String) {
+pub(super) fn note_break(operator: &str, reason: &str) {
+    if !is_collecting() {
+        return;
+    }
     let line = line();
-    change(|statistics| statistics.breaks.push(Break { operator, reason, line }));
+    change(|statistics| {
+        let (operator, reason) = (operator.to_owned(), reason.to_owned());
+        statistics.breaks.push(Break { operator, reason, line });
+    });
 }
 
 /// Notes that a program runs.

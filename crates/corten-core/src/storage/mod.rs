@@ -15,8 +15,8 @@ use std::sync::{Mutex, MutexGuard};
 
 pub use lent::LentMemory;
 pub(crate) use lent::lock_for_fork;
-pub use pending::{Deferred, Programs, run_programs};
 use pending::PendingUse;
+pub use pending::{Deferred, Programs, run_programs};
 
 use crate::access::{AccessState, Hold, slots};
 use crate::allocator::{Allocator, get_allocator};
@@ -439,9 +439,11 @@ impl Storage {
         self.0.flags.fetch_and(!RESIZABLE, Ordering::Relaxed);
     }
 
-    /// How many handles there are, those inside tensors included.
+    /// How many handles there are, those inside tensors included, and those of recorded programs not: what nobody
+    /// else holds may be overwritten by one more call.
     pub fn use_count(&self) -> usize {
-        self.0.use_count()
+        let all = self.0.use_count();
+        if self.is_pending() { all.saturating_sub(self.count_uses()) } else { all }
     }
 
     /// Whether both are the same storage.

@@ -89,10 +89,8 @@ impl Storage {
         let mut uses = lock(&self.0.extra().pending);
         let is_own = |one: &&mut PendingUse| Arc::ptr_eq(&one.program, program);
         let others = uses.iter().filter(|one| !Arc::ptr_eq(&one.program, program));
-        let conflicts: Programs = others
-            .filter(|one| one.writes || writes)
-            .map(|one| Arc::clone(&one.program))
-            .collect();
+        let conflicts: Programs =
+            others.filter(|one| one.writes || writes).map(|one| Arc::clone(&one.program)).collect();
         if !conflicts.is_empty() {
             return conflicts;
         }
@@ -148,6 +146,12 @@ impl Storage {
     #[inline]
     pub fn flush(&self) -> Result<()> {
         if self.is_pending() { run_programs(&self.0.pending_before(true)) } else { Ok(()) }
+    }
+
+    /// How many programs will read or write the contents. Each has a handle.
+    #[cold]
+    pub(super) fn count_uses(&self) -> usize {
+        lock(&self.0.extra().pending).len()
     }
 
     /// The programs that must run before this thread reads, or writes, the contents.

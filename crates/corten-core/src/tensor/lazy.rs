@@ -51,7 +51,8 @@ impl TensorBase {
 
     /// Whether the memory is there: there is data, or there are no elements.
     pub fn storage_initialized(&self) -> bool {
-        let has_memory = |storage: Storage| storage.flush().is_ok() && !storage.data_ptr().is_null();
+        let has_memory =
+            |storage: Storage| storage.flush().is_ok() && !storage.data_ptr().is_null();
         self.numel() == 0 || self.storage_opt().is_some_and(has_memory)
     }
 }
