@@ -390,7 +390,7 @@ impl std::hash::Hash for Structure {
 /// The structure as words, with their hash. Values of different lengths begin with their length, and
 /// variants with a tag, so that equal words are equal programs.
 #[derive(Clone, Default)]
-struct Words {
+pub(crate) struct Words {
     list: Vec<u64>,
     hash: u64,
 }
@@ -402,13 +402,17 @@ fn mix(hash: u64, word: u64) -> u64 {
 }
 
 impl Words {
+    pub(crate) fn into_list(self) -> Vec<u64> {
+        self.list
+    }
+
     fn clear(&mut self) {
         self.list.clear();
         self.hash = 0;
     }
 
     #[inline]
-    fn push(&mut self, word: u64) {
+    pub(crate) fn push(&mut self, word: u64) {
         self.list.push(word);
         self.hash = mix(self.hash, word);
     }
@@ -454,7 +458,7 @@ impl Words {
         }
     }
 
-    fn value(&mut self, value: &IValue) {
+    pub(crate) fn value(&mut self, value: &IValue) {
         match value {
             IValue::None | IValue::Tensor(_) | IValue::Generator(_) => self.push(tag_of(value)),
             IValue::Double(number) => self.tagged(value, [number.to_bits()]),

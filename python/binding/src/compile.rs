@@ -42,6 +42,10 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             gil::without(|| compile::break_region(&reason))?;
             Ok(Obj::none())
         }),
+        method!("_compile_reset", |_m: &Obj, _a: Args<'_>| {
+            compile::reset();
+            Ok(Obj::none())
+        }),
         method!("_region_active", |_m: &Obj, _a: Args<'_>| Ok(Obj::bool(compile::is_recording()))),
         method!("_region_pause", |_m: &Obj, args: Args<'_>| {
             let [paused] = args.positional else { return Err(type_error("a bool expected")) };
@@ -74,7 +78,12 @@ fn statistics() -> Py<Obj> {
         let (operator, reason) = (Obj::str_from(&one.operator), Obj::str_from(&one.reason));
         Obj::tuple([operator, reason, line(&one.line)])
     });
-    Obj::tuple([Obj::list(programs), Obj::list(breaks)])
+    let reports = found.reports.iter().map(|report| {
+        let groups = report.groups.iter();
+        let groups = groups.map(|group| Obj::list(group.iter().map(|&node| Obj::int(node as i64))));
+        Obj::tuple([Obj::list(groups), Obj::int(report.bytes_saved as i64)])
+    });
+    Obj::tuple([Obj::list(programs), Obj::list(breaks), Obj::list(reports)])
 }
 
 /// The line that this thread runs, such as `model.py:12`.

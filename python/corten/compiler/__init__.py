@@ -73,6 +73,7 @@ def reset():
     from corten._dynamo.utils import counters
 
     counters.clear()
+    _C._compile_reset()
 
 
 def cudagraph_mark_step_begin():

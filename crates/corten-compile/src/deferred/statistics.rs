@@ -1,6 +1,7 @@
 //! What became of the calls of a region, for those who ask why.
 
 use super::program::line;
+use crate::{Plan, Report};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub struct Break {
 pub struct Statistics {
     /// The programs that ran: the operators of each with the lines of their calls.
     pub programs: Vec<Vec<(String, Option<Arc<str>>)>>,
+    /// By program: the groups of calls that ran together, by their numbers, and the bytes of memory traffic saved.
+    pub reports: Vec<Report>,
     /// The calls that made programs run early.
     pub breaks: Vec<Break>,
 }
@@ -74,6 +77,13 @@ pub(super) fn note_program(program: &crate::ir::Program) {
         let named = nodes.map(|node| (node.op.def().qualified_name(), node.line.clone()));
         statistics.programs.push(named.collect());
     });
+}
+
+/// Notes how a program runs.
+pub(super) fn note_plan(plan: &Plan) {
+    if is_collecting() {
+        change(|statistics| statistics.reports.push(plan.report().clone()));
+    }
 }
 
 fn change(change: impl FnOnce(&mut Statistics)) {
