@@ -2,7 +2,9 @@
 //!
 //! [`ir`] is what a recorder fills, [`Plan`] how it runs.
 
+mod cache;
 mod call;
+mod deferred;
 mod group;
 pub mod ir;
 mod lower;
@@ -14,4 +16,9 @@ mod space;
 mod surrogate;
 mod tile;
 
+pub use cache::reset;
+pub use deferred::{
+    Break, DeferredProgram, LineSource, Region, Statistics, break_region, defers_passes,
+    flush_thread, init, is_recording, set_line_source, start_statistics, take_statistics,
+};
 pub use plan::{Failed, Plan, Report};
