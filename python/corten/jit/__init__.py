@@ -248,11 +248,6 @@ def save(m, f, _extra_files=None):
     _refuse("an archive of TorchScript cannot be written; save the state_dict instead")
 
 
-def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
-    """Refused: ``torch.load`` reads state dicts."""
-    _refuse("an archive of TorchScript cannot be read; load a state_dict instead")
-
-
 def export_opnames(m):
     """The operators of compiled code, of which there is none."""
     _refuse("no operators are listed for modules that are not compiled")
@@ -297,6 +292,8 @@ def _overload(func):
 def _overload_method(func):
     return func
 
+
+from corten.jit._archive import load  # noqa: E402
 
 # The name is that of a submodule.
 del annotations
