@@ -80,42 +80,6 @@ def _refuse_uninitialized(obj):
             )
 
 
-def trace(
-    func=None, example_inputs=None, optimize=None, check_trace=True, check_inputs=None,
-    check_tolerance=1e-05, strict=True, _force_outplace=False, _module_class=None,
-    _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True,
-):
-    """The function itself, or a module with the parameters of the one that is given, after it was called
-    with the examples once."""
-    if func is None:
-        return lambda function: trace(function, example_inputs)
-    if example_kwarg_inputs is not None:
-        func(**example_kwarg_inputs)
-    elif example_inputs is not None:
-        given = isinstance_of_tensor(example_inputs)
-        func(*((example_inputs,) if given else tuple(example_inputs)))
-    if builtins.isinstance(func, corten.nn.Module):
-        return _scripted(func, TopLevelTracedModule)
-    return _marked(func)
-
-
-def isinstance_of_tensor(value):
-    """Whether one tensor stands for a tuple of one."""
-    return type(value) is corten.Tensor or issubclass(type(value), corten.Tensor)
-
-
-def trace_module(
-    mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-05,
-    strict=True, _force_outplace=False, _module_class=None, _compilation_unit=None,
-    example_inputs_is_kwarg=False, _store_inputs=True,
-):
-    """A module with the same parameters, after its methods were called with their examples once."""
-    for name, example in inputs.items():
-        arguments = (example,) if isinstance_of_tensor(example) else example
-        getattr(mod, name)(*arguments)
-    return _scripted(mod, TopLevelTracedModule)
-
-
 def script_if_tracing(fn):
     """The function itself."""
     return fn
@@ -243,11 +207,6 @@ def wait(future):
     return future.wait()
 
 
-def save(m, f, _extra_files=None):
-    """Refused: ``torch.save(m.state_dict(), f)`` saves parameters."""
-    _refuse("an archive of TorchScript cannot be written; save the state_dict instead")
-
-
 def export_opnames(m):
     """The operators of compiled code, of which there is none."""
     _refuse("no operators are listed for modules that are not compiled")
@@ -294,6 +253,8 @@ def _overload_method(func):
 
 
 from corten.jit._archive import load  # noqa: E402
+from corten.jit._traced import trace, trace_module  # noqa: E402
+from corten.jit._writing import save  # noqa: E402
 
 # The name is that of a submodule.
 del annotations

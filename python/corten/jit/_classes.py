@@ -50,6 +50,9 @@ class Declared:
     def __deepcopy__(self, memo):
         return self
 
+    def __reduce__(self):
+        return Unit.find_class, (self.unit, self.name)
+
     @property
     def short(self):
         """The name without the module."""
@@ -94,6 +97,9 @@ class Unit:
 
     def __deepcopy__(self, memo):
         return self
+
+    def __reduce__(self):
+        return Unit, (self.sources, self.constants, self.version, self.make_module)
 
     def global_value(self, name):
         """Values of names that are not qualified: none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import textwrap
 
 from corten.jit import _operators, _running
 from corten.jit._types import Type, UnknownTypeError, dotted, parse
@@ -511,12 +512,16 @@ class Signature:
     def __init__(self, node, given, kinds, defaults, compiler):
         self.name, self.names, self.kinds = node.name, [one.arg for one in given], kinds
         self.returns = None if node.returns is None else compiler.kind(node.returns)
-        self.count_of_defaults, self._node, self._unit = defaults, node, compiler.unit
+        self.count_of_defaults, self.node, self._compiler = defaults, node, compiler
 
     @property
     def code(self):
         """The source of the function."""
-        return ast.unparse(self._node) + "\n"
+        source = self._compiler.unit.sources.get(self._compiler.filename)
+        if source is None:
+            return ast.unparse(self.node) + "\n"
+        lines = source.split("\n")[self.node.lineno - 1:self.node.end_lineno]
+        return textwrap.dedent("\n".join(lines)) + "\n"
 
     def convert(self, args, kwargs):
         """Arguments of Python as those of the program.

@@ -74,6 +74,9 @@ class LoadedModule(RecursiveScriptModule):
                 return
         super().__setattr__(name, value)
 
+    def _saved_form(self):
+        return self, self._script_type.unit
+
     def define(self, source):
         """Adds methods from source in TorchScript."""
         from corten.jit._language import parsed

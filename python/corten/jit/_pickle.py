@@ -8,6 +8,7 @@ from collections import OrderedDict
 
 import corten
 from corten import _utils
+from corten.storage import untyped
 
 _LISTS = {
     "build_intlist": "int", "build_doublelist": "float", "build_boollist": "bool", "build_tensorlist": "Tensor",
@@ -354,6 +355,12 @@ class Writer:
         name, attributes = self.class_of(value)
         module, _, last = name.rpartition(".")
         self.name(module, last)
+        if hasattr(attributes, "value"):
+            self.parts.append(b")\x81")
+            self.push(attributes.value)
+            self.parts.append(b"b")
+            self.put(id(value))
+            return
         if not isinstance(attributes, dict):
             self.tuple(tuple(attributes), [None] * len(attributes))
             self.parts.append(b"R")
@@ -371,7 +378,7 @@ class Writer:
         if rebuild is not _utils._rebuild_tensor_v2 or len(arguments) != 6:
             raise RuntimeError("tensors of this layout or dtype have no place in an archive of TorchScript")
         typed = arguments[0]
-        storage = typed.untyped()
+        storage = untyped(typed)
         key, _ = self.storages.setdefault(storage._cdata, (str(len(self.storages)), storage))
         self.name("torch._utils", rebuild.__name__)
         self.parts.append(b"((")
