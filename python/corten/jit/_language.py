@@ -331,6 +331,8 @@ class Compiler:
             return ast.Call(func=self.constant(slice), args=parts, keywords=[])
         if isinstance(node, ast.Tuple):
             return ast.Tuple(elts=[self.index(one) for one in node.elts], ctx=ast.Load())
+        if isinstance(node, ast.Constant) and node.value is Ellipsis:
+            return ast.Constant(Ellipsis)
         return self.expression(node)
 
     def tuple(self, node):

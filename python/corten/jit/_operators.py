@@ -127,6 +127,9 @@ class Schema:
             self.keywords[argument.name] = argument
         self.required = [name for name, one in self.keywords.items() if not one.has_default]
         self.finish = _finish(self.returns)
+        # Sizes may be given as several arguments, as in `x.view(2, 3)`.
+        sizes = [place for place, one in enumerate(self.positional) if one.list and one.base == "int"]
+        self.place_of_sizes = sizes[0] if sizes else None
 
     def takes(self, args, kwargs, exactly):
         """Whether the overload takes arguments."""
@@ -235,6 +238,10 @@ class Operator:
             for schema in self.schemas:
                 if schema.takes(args, kwargs, exactly):
                     return schema.call
+        for schema in self.schemas:
+            place = schema.place_of_sizes
+            if place is not None and len(args) > place and schema.takes((*args[:place], list(args[place:])), kwargs, False):
+                return lambda args, kwargs: schema.call((*args[:place], list(args[place:])), kwargs)
         given = ", ".join([type(value).__name__ for value in args] + [f"{name}={type(value).__name__}" for name, value in kwargs.items()])
         declared = "".join(f"\n  {_C._op_schema(name)}" for name in self._names)
         raise RuntimeError(

@@ -9,6 +9,7 @@ import inspect
 
 from corten.nn import Module
 
+_FAILED = "The following operation failed in the TorchScript interpreter."
 _MADE_BY_THIS = "_scripted_as"
 
 
@@ -22,8 +23,19 @@ class ScriptModule(Module):
 
     @property
     def code(self):
-        """The source of ``forward``."""
-        return inspect.getsource(original_of(type(self)).forward)
+        """The source of ``forward``: compiled, or of Python where it could not be compiled."""
+        compilation = vars(self).get("_compilation")
+        if compilation is None or compilation.refusal is not None:
+            return inspect.getsource(original_of(type(self)).forward)
+        return compilation.code()
+
+    def _saved_form(self):
+        compilation = vars(self).get("_compilation")
+        if compilation is None:
+            from corten.jit._script import Compilation
+
+            compilation = vars(self)["_compilation"] = Compilation(self)
+        return compilation.saved_form(self)
 
     def save(self, f, **kwargs):
         """Writes the module as :func:`corten.jit.save` does."""
@@ -60,7 +72,7 @@ def _as_compiled(error):
     while trace.tb_next is not None:
         trace = trace.tb_next
     code = trace.tb_frame.f_code
-    if code is _Compiled.__call__.__code__:
+    if code is _Compiled.__call__.__code__ or str(error).startswith(_FAILED):
         # A module inside was compiled too, and has said so.
         return None
     raised = code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
@@ -74,7 +86,7 @@ def _as_compiled(error):
     else:
         name = f"{kind.__module__}.{kind.__qualname__}"
     return (Error if raised else RuntimeError)(
-        "The following operation failed in the TorchScript interpreter.\n"
+        f"{_FAILED}\n"
         "Traceback of TorchScript (most recent call last):\n"
         f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}\n'
         f"{name}: {error}\n"

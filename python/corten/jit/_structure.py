@@ -16,7 +16,7 @@ def qualifier_of(kind):
     module = getattr(kind, "__module__", None) or "__main__"
     if module == "corten" or module.startswith("corten."):
         module = "torch" + module[len("corten"):]
-    if module == "__main__":
+    if module in ("__main__", ""):
         return "__torch__"
     return "__torch__." + ".".join(part if is_name(part) else "_" + part for part in module.split("."))
 
@@ -138,10 +138,23 @@ class Structure:
             files.setdefault(name.rpartition(".")[0], []).append(text)
         return {f"code/{name.replace('.', '/')}.py": "".join(texts) for name, texts in files.items()}
 
-    def give_classes(self, unit):
-        """Tells every module its class."""
-        for module in self._kept:
-            vars(module)["_script_type"] = unit.find_class(self._of_modules[id(module)].name)
+    def give_classes(self, unit, module):
+        """Tells a module and those inside their classes."""
+        give_class(module, unit.find_class(self._root_name(module)))
+
+    def _root_name(self, module):
+        """The class of the module that was compiled, or of a copy of it."""
+        found = self._of_modules.get(id(module))
+        return (found or next(iter(self._of_modules.values()))).name
+
+
+def give_class(module, declared):
+    """Tells a module its class, and those inside theirs."""
+    vars(module)["_script_type"] = declared
+    for name, child in module._modules.items():
+        kind = declared.attributes.get(name)
+        if child is not None and kind is not None and kind.declared is not None:
+            give_class(child, kind.declared)
 
 
 def original_class(module):

@@ -143,7 +143,7 @@ def trace_module(
         refusal = refusal or tracer.refusal
         checks.append((name, check, result))
     unit = Unit(structure.sources(), structure.constants, VERSION, LoadedModule)
-    structure.give_classes(unit)
+    structure.give_classes(unit, made)
     vars(made)["_trace_refusal"] = refusal
     for name, check, result in checks if check_trace else ():
         check.compare(getattr(made, name), result)

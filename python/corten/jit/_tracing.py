@@ -109,7 +109,7 @@ def _body(function):
     inside = getattr(function, "__wrapped__", None)
     if isinstance(inside, types.FunctionType):
         return inside
-    if not (function.__module__ or "").startswith("corten") or "overridden" not in function.__globals__:
+    if function.__globals__.get("overridden") is not _C._overridden:
         return None
     space = {**function.__globals__, "overridden": lambda *values: False}
     made = types.FunctionType(function.__code__, space, function.__name__, function.__defaults__, function.__closure__)

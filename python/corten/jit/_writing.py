@@ -100,3 +100,24 @@ def saved_form(m):
     return form()
 
 
+
+
+def operators_of(m):
+    """The operators that the code of a module or function calls, sorted."""
+    import ast
+
+    from corten.jit._types import UnknownTypeError, dotted
+
+    found = set()
+    for source, text in saved_form(m)[1].sources.items():
+        for node in ast.walk(ast.parse(text, source)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                try:
+                    space, _, name = dotted(node.func).partition(".")
+                except UnknownTypeError:
+                    continue
+                if space == "torch":
+                    found.add(f"aten::{name}")
+                elif space == "ops":
+                    found.add(name.replace(".", "::", 1))
+    return sorted(found)
