@@ -20,11 +20,10 @@ _LARGEST = 1 << 26
 class Archive:
     """An open archive."""
 
-    def __init__(self, file, map_location=None):
-        self.records = opened_archive(file)
+    def __init__(self, records, place, is_meta):
+        self.records, self.place, self.is_meta = records, place, is_meta
         if not self.records.has("constants.pkl") and not self.records.has("data.pkl"):
             self._refuse()
-        self.place, self.is_meta = _place(map_location)
         self.version = self._version()
         self.unit = None
 
@@ -87,7 +86,11 @@ class Archive:
         if not isinstance(constants, (tuple, list)):
             constants = (constants,)
         self.unit = Unit(self.sources(), tuple(constants), self.version, LoadedModule)
-        return self.pickled("data")
+        module = self.pickled("data")
+        self.unit.parameters.clear()
+        if not isinstance(module, LoadedModule):
+            raise RuntimeError("the archive holds no module")
+        return module
 
     def extra_files(self, wanted):
         """Fills a dictionary with the files that a user added to the archive."""
@@ -114,6 +117,11 @@ def _place(map_location):
     return _placer(map_location), isinstance(map_location, corten.device) and map_location.type == "meta"
 
 
+def module_of(records, place, is_meta):
+    """The module of an archive that is open; ``place`` puts storages where they are wanted."""
+    return Archive(records, place, is_meta).load()
+
+
 def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
     """Loads a module that :func:`corten.jit.save` or PyTorch wrote. Its code is compiled to functions of
     Python that can call operators alone: nothing of an archive runs as Python that it holds.
@@ -132,10 +140,8 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
             raise ValueError(f"The provided filename {f} does not exist")
         if os.path.isdir(f):
             raise ValueError(f"The provided filename {f} is a directory")
-    archive = Archive(f, map_location)
+    archive = Archive(opened_archive(f), *_place(map_location))
     module = archive.load()
-    if not isinstance(module, LoadedModule):
-        raise RuntimeError("the archive holds no module")
     if _extra_files is not None:
         archive.extra_files(_extra_files)
     return module

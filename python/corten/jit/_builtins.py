@@ -59,6 +59,9 @@ def _select(values, *index):
 
 def _item(values, index):
     try:
+        if isinstance(values, str) and not values.isascii():
+            place = range(_len(values))[index]
+            return _decoded(_coded(values)[place:place + 1])
         return values[index]
     except IndexError:
         raise IndexError("list index out of range") from None
@@ -67,6 +70,8 @@ def _item(values, index):
 
 
 def _slice(values, start=None, end=None, step=1):
+    if isinstance(values, str) and not values.isascii():
+        return _decoded(_coded(values)[start:end:step])
     return values[start:end:step]
 
 
@@ -93,11 +98,11 @@ def _log(a, b=None):
 
 
 def _replace(text, old, new, count=-1):
-    return text.replace(old, new, count)
+    return _replace_text(text, old, new, count)
 
 
 def _split(text, separator=None, count=-1):
-    return text.split(separator, count)
+    return _split_text(text, separator, count)
 
 
 def _text(value):
@@ -177,7 +182,7 @@ def _same(a, b):
 
 def _index(values, item, *bounds):
     if isinstance(values, str):
-        return values.index(item, *bounds)
+        return _on_text("index")(values, item, *bounds)
     for place, value in enumerate(values):
         if _same(value, item):
             return place
@@ -186,7 +191,7 @@ def _index(values, item, *bounds):
 
 def _count(values, item, *bounds):
     if isinstance(values, str):
-        return values.count(item, *bounds)
+        return _on_text("count")(values, item, *bounds)
     return sum(_same(value, item) for value in values)
 
 
@@ -335,7 +340,7 @@ def _maximum(*values):
 
 
 def _len(values):
-    return builtins.len(values)
+    return builtins.len(_coded(values))
 
 
 def _number_of_dtype(x):
@@ -406,17 +411,39 @@ def _joined(separator, values):
     return separator.join(values)
 
 
-def _method(name, *limits):
-    function = getattr(str, name)
-    return lambda text, *arguments, **named: function(text, *arguments, **named)
+def _coded(value):
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+
+
+def _decoded(value):
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_decoded, value))
+    return value
+
+
+def _on_text(name):
+    """A method of strings, which are bytes of UTF-8: letters are those of ASCII."""
+    of_text, of_bytes = getattr(str, name), getattr(bytes, name, None)
+
+    def function(text, *arguments, **named):
+        if text.isascii() or of_bytes is None:
+            return of_text(text, *arguments, **named)
+        return _decoded(of_bytes(_coded(text), *map(_coded, arguments), **named))
+
+    return function
+
+
+_replace_text, _split_text = _on_text("replace"), _on_text("split")
 
 
 def _bounded(name):
     """Methods whose end is −1 for the end of the text."""
-    function = getattr(str, name)
+    function = _on_text(name)
 
     def call(text, part, start=0, end=-1):
-        return function(text, part, start, builtins.len(text) if end == -1 else end)
+        return function(text, part, start, _len(text) if end == -1 else end)
 
     return call
 
@@ -454,7 +481,7 @@ SCALAR = {
 
 #: Operators that take everything themselves, by name in `aten` or by full name.
 ALWAYS = {
-    **{name: _method(name) for name in _PLAIN_TEXT},
+    **{name: _on_text(name) for name in _PLAIN_TEXT},
     **{name: _bounded(name) for name in ("find", "rfind", "rindex", "startswith", "endswith")},
     "join": _joined, "format": _format, "percentFormat": _percent, "str": _text, "ord": ord, "chr": chr, "bin": bin,
     "oct": oct, "hex": hex, "len": _len, "append": _append, "extend": lambda values, other: values.extend(other),

@@ -191,6 +191,16 @@ class Compiler:
             return ast.Starred(value=self.target(node.value), ctx=ast.Store())
         raise self.error(node, "only names can be unpacked to")
 
+    def nested(self, node):
+        """The function without arguments that a fork runs."""
+        arguments = node.args
+        if node.name != "__forked_function" or any((arguments.args, arguments.kwonlyargs, arguments.vararg, arguments.kwarg)):
+            raise self.error(node, "functions are not defined inside of others")
+        empty = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        return ast.FunctionDef(
+            name="__h_forked", args=empty, body=self.body(node.body), decorator_list=[], returns=None, type_comment=None
+        )
+
     def annotated(self, node):
         """``a : int = 1``."""
         self.kind(node.annotation)
@@ -292,6 +302,8 @@ class Compiler:
 
     def name(self, node):
         """A local name, a number, or nothing."""
+        if node.id == "__forked_function":
+            return ast.Name(id="__h_forked", ctx=ast.Load())
         if node.id in self.names:
             return ast.Name(id=node.id, ctx=ast.Load())
         if node.id in _NUMBERS:
@@ -593,7 +605,7 @@ _STATEMENTS = {
     ast.Raise: Compiler.raised, ast.Delete: Compiler.deleted,
     ast.Return: lambda self, node: ast.Return(None if node.value is None else self.expression(node.value)),
     ast.Pass: lambda self, node: ast.Pass(), ast.Break: lambda self, node: ast.Break(),
-    ast.Continue: lambda self, node: ast.Continue(),
+    ast.Continue: lambda self, node: ast.Continue(), ast.FunctionDef: Compiler.nested,
 }
 _EXPRESSIONS = {
     ast.Constant: Compiler.literal, ast.Name: Compiler.name, ast.Attribute: Compiler.attribute,

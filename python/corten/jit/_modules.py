@@ -159,7 +159,11 @@ def with_state(declared, state):
 def _set(module, declared, name, value):
     if name in declared.parameters:
         if isinstance(value, corten.Tensor) and not isinstance(value, corten.nn.Parameter):
-            value = corten.nn.Parameter(value.detach(), requires_grad=value.requires_grad)
+            # A tensor that several modules have becomes one parameter.
+            known = declared.unit.parameters
+            if id(value) not in known:
+                known[id(value)] = corten.nn.Parameter(value.detach(), requires_grad=value.requires_grad), value
+            value = known[id(value)][0]
         module._parameters[name] = value
     elif name in declared.buffers:
         module._buffers[name] = value

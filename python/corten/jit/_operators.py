@@ -275,6 +275,15 @@ def operator(name, overload=""):
     return found
 
 
+def missing(message):
+    """What calls of an operator that is not here do."""
+
+    def refuse(*args, **kwargs):
+        raise RuntimeError(message)
+
+    return refuse
+
+
 def exists(name):
     """Whether there is an operator of a name."""
     try:

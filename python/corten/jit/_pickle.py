@@ -373,7 +373,10 @@ class Writer:
         self.put(id(value))
 
     def tensor(self, value):
-        """A tensor, over a storage that follows in a record of its own."""
+        """A tensor, over a storage that follows in a record of its own; once, whoever has it."""
+        if self.got(("tensor", id(value))):
+            return
+        self.kept.append(value)
         rebuild, arguments = _utils.reduce_tensor(value.detach().requires_grad_(value.requires_grad))
         if rebuild is not _utils._rebuild_tensor_v2 or len(arguments) != 6:
             raise RuntimeError("tensors of this layout or dtype have no place in an archive of TorchScript")
@@ -393,3 +396,4 @@ class Writer:
         self.push(bool(arguments[4]))
         self.name("collections", "OrderedDict")
         self.parts.append(b")RtR")
+        self.put(("tensor", id(value)))

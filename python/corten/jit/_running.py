@@ -166,13 +166,17 @@ def fork(function, *args, **kwargs):
 def length(value):
     """``len``, also of objects with ``__len__``."""
     declared = getattr(value, "_script_type", None)
-    return len(value) if declared is None else method(value, "__len__")
+    return _operators.operator("aten::len")(value) if declared is None else method(value, "__len__")
 
 
 def item(value, key):
     """An element, also of objects with ``__getitem__``."""
     if getattr(value, "_script_type", None) is not None:
         return method(value, "__getitem__", key)
+    if isinstance(value, str) and not value.isascii():
+        if isinstance(key, slice):
+            return _operators.operator("aten::slice")(value, key.start, key.stop, key.step)
+        return _operators.operator("aten::__getitem__")(value, key)
     if isinstance(value, (list, dict, tuple, str, corten.Tensor)):
         try:
             return value[key]
