@@ -72,7 +72,7 @@ def _traced_function(function, examples, names, call, check, tolerance):
     short = short_name(function)
     full = structure.unique(qualifier_of(function), short)
     checks = _Check(None, examples, tolerance)
-    text, result = traced_text(tracer, call, short, examples, names, None)
+    text = traced_text(tracer, call, short, examples, names, None)
     structure.functions[full] = text
     unit = Unit(structure.sources(), structure.constants, VERSION, LoadedModule)
     run = _running.entry(unit.find_value(full))
@@ -80,7 +80,7 @@ def _traced_function(function, examples, names, call, check, tolerance):
     run.__dict__.pop("__wrapped__", None)
     run._saved_form = lambda: _placeholder(structure, full, unit, tracer)
     if check:
-        checks.compare(run, result)
+        checks.compare(run, call)
     return as_script_function(run)
 
 
@@ -139,14 +139,14 @@ def trace_module(
         examples, names, call = _arguments(function, None if named is not None else given, named)
         tracer = Tracer(structure, mod)
         check = _Check(mod, examples, check_tolerance)
-        text.methods[name], result = traced_text(tracer, call, name, examples, names, text.name)
+        text.methods[name] = traced_text(tracer, call, name, examples, names, text.name)
         refusal = refusal or tracer.refusal
-        checks.append((name, check, result))
+        checks.append((name, check, call))
     unit = Unit(structure.sources(), structure.constants, VERSION, LoadedModule)
     structure.give_classes(unit, made)
     vars(made)["_trace_refusal"] = refusal
-    for name, check, result in checks if check_trace else ():
-        check.compare(getattr(made, name), result)
+    for name, check, call in checks if check_trace else ():
+        check.compare(getattr(made, name), call)
     return made
 
 
@@ -163,18 +163,21 @@ class _Check:
         self.state = corten.random.get_rng_state()
         self.examples = tree_map(_kept, examples)
 
-    def compare(self, function, expected):
-        """Repeats the call; warns of results that differ."""
+    def compare(self, function, call):
+        """Repeats the call and the trace of it; warns of results that differ."""
         buffers = [] if self.module is None else [(one, one.detach().clone()) for one in self.module.buffers()]
         after = corten.random.get_rng_state()
-        corten.random.set_rng_state(self.state)
+        results = []
         try:
-            found = function(*self.examples)
+            for one in (call, function):
+                corten.random.set_rng_state(self.state)
+                results.append(one(*tree_map(_kept, self.examples)))
+                with corten.no_grad():
+                    for buffer, before in buffers:
+                        buffer.copy_(before)
         finally:
             corten.random.set_rng_state(after)
-            with corten.no_grad():
-                for buffer, before in buffers:
-                    buffer.copy_(before)
+        expected, found = results
         tensors = [one for one in tree_leaves(_without_none(expected)) if isinstance(one, corten.Tensor)]
         for number, (a, b) in enumerate(zip(tree_leaves(found), tensors), 1):
             try:

@@ -82,6 +82,7 @@ class Watch(TorchFunctionMode):
         self.tracer = tracer
         shape = corten.Tensor.shape.__get__
         self.sizes = {shape: "shape", corten.Tensor.size: "size", corten.Tensor.numel: "numel"}
+        self.indexing = {corten.Tensor.__getitem__: _indexed, corten.Tensor.__setitem__: _set_indexed}
         self.values = {getattr(corten.Tensor, name): what for name, what in _VALUES.items()}
 
     def __torch_function__(self, func, types_, args=(), kwargs=None):
@@ -89,11 +90,13 @@ class Watch(TorchFunctionMode):
         try:
             size, value = self.sizes.get(func), self.values.get(func)
         except TypeError:
-            size = value = None
+            return func(*args, **kwargs)
         if size is not None:
             return self.tracer.size(size, func(*args, **kwargs), args, kwargs)
         if value is not None:
             _warn(value)
+        if self.tracer.active and func in self.indexing and not kwargs:
+            return self.indexing[func](self.tracer, *args)
         with self.tracer.given(args, kwargs):
             if isinstance(func, types.FunctionType):
                 body = _body(func)
@@ -101,6 +104,68 @@ class Watch(TorchFunctionMode):
                     with self:
                         return body(*args, **kwargs)
             return func(*args, **kwargs)
+
+
+def _basic(index):
+    """The parts of an index of numbers and slices, or None where it has others."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    for one in parts:
+        whole = isinstance(one, int) and type(one) is not bool
+        if isinstance(one, slice):
+            given = [part for part in (one.start, one.stop, one.step) if part is not None]
+            whole = all(isinstance(part, int) for part in given) and (one.step is None or one.step > 0)
+        if not (whole or one is None or one is Ellipsis):
+            return None
+    return parts
+
+
+def _view_of(tracer, tensor, parts):
+    """A view by operators of one dimension each, also where a slice leaves nothing out."""
+    used = sum(1 for one in parts if one is not None and one is not Ellipsis)
+    if parts.count(Ellipsis) > 1 or used > tensor.dim():
+        return None
+    if Ellipsis not in parts:
+        parts = [*parts, Ellipsis]
+    place = parts.index(Ellipsis)
+    parts = [*parts[:place], *[slice(None)] * (tensor.dim() - used), *parts[place + 1:]]
+    dim = 0
+    for one in parts:
+        if one is None:
+            tensor = tensor.unsqueeze(dim)
+        elif isinstance(one, int):
+            with tracer.given((dim, one), {}):
+                tensor = _C._op_call("aten::select.int", tensor, dim, int(one))
+            dim -= 1
+        elif one != slice(None):
+            start, step = 0 if one.start is None else one.start, one.step or 1
+            with tracer.given((dim, start, *([] if one.stop is None else [one.stop]), step), {}):
+                end = None if one.stop is None else int(one.stop)
+                tensor = _C._op_call("aten::slice.Tensor", tensor, dim, int(start), end, int(step))
+        dim += 1
+    return tensor
+
+
+def _indexed(tracer, tensor, index):
+    parts = _basic(index) if isinstance(tensor, corten.Tensor) else None
+    found = None if parts is None else _view_of(tracer, tensor, parts)
+    if found is not None:
+        return _C._op_call("aten::alias", found) if found is tensor else found
+    with tracer.given((index,), {}):
+        return tensor[index]
+
+
+def _set_indexed(tracer, tensor, index, value):
+    parts = _basic(index)
+    found = None if parts is None or not isinstance(value, (int, float, corten.Tensor)) else _view_of(tracer, tensor, parts)
+    if found is None:
+        with tracer.given((index, value), {}):
+            tensor[index] = value
+    elif isinstance(value, corten.Tensor):
+        while value.dim() > found.dim() and value.shape[0] == 1:
+            value = value.squeeze(0)
+        found.copy_(value)
+    else:
+        found.fill_(value)
 
 
 @functools.cache
@@ -132,7 +197,7 @@ class Tracer:
 
     def __init__(self, structure, module=None):
         self.structure, self.lines, self.count, self.active = structure, [], 0, False
-        self.known, self.kept, self.pending = {}, [], []
+        self.known, self.kept, self.pending, self.numbers = {}, [], [], []
         self.refusal, self.of_sizes = None, set()
         if module is not None:
             self._name_tensors(module, "self", set())
@@ -199,13 +264,14 @@ class Tracer:
     @contextlib.contextmanager
     def given(self, args, kwargs):
         """While a call with these arguments runs, their sizes are looked for in its operators."""
-        before = self.pending
+        before = self.pending, self.numbers
         found = list(_integers((*args, *kwargs.values())))
         self.pending = found if any(isinstance(one, TracedInt) for one in found) else []
+        self.numbers = [one for one in (*args, *kwargs.values()) if isinstance(one, (int, float, complex))]
         try:
             yield
         finally:
-            self.pending = before
+            self.pending, self.numbers = before
 
     def expression(self, tensor):
         """The expression of a tensor; of one that the trace does not know, a constant."""
@@ -281,7 +347,7 @@ class Tracer:
     def _argument(self, argument, value, sizes):
         """An argument as code."""
         if isinstance(value, corten.Tensor):
-            return self.expression(value)
+            return self._number(value) or self.expression(value)
         if isinstance(value, (list, tuple)):
             return self._list(argument, value, sizes)
         if isinstance(value, corten.Generator):
@@ -291,6 +357,17 @@ class Tracer:
             if size is not None:
                 return size
         return literal(int(value) if isinstance(value, TracedInt) else value, argument.base)
+
+    def _number(self, tensor):
+        """The number that a tensor without dimensions stands for, or None: numbers reach operators so."""
+        if id(tensor) in self.known or tensor.dim() or tensor.requires_grad or tensor.device.type == "meta":
+            return None
+        with _paused(self):
+            value = tensor.item()
+        for one in self.numbers:
+            if one == value:
+                return getattr(one, "expression", None) or literal(one)
+        return literal(value) if tensor.dtype in (corten.float64, corten.complex128) else None
 
     def _list(self, argument, values, sizes):
         inner = ", ".join(self._argument(argument, one, sizes) for one in values)
@@ -470,7 +547,7 @@ def traced_text(tracer, call, name, examples, parameters, owner):
     given = [] if owner is None else [f"self: {owner}"]
     given += [f"{one}: {kind_}" for one, kind_ in zip(parameters, kinds)]
     lines = [f"def {name}({', '.join(given)}) -> {kind}:", *(f"  {line}" for line in tracer.used_lines(text)), f"  return {text}"]
-    return "\n".join(lines) + "\n", result
+    return "\n".join(lines) + "\n"
 
 
 def parameters_of(function, count, keywords=()):
