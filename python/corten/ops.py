@@ -142,31 +142,10 @@ class Overload:
     @functools.cached_property
     def _is_composite(self):
         """Whether the operator calls others, and has no kernel of its own."""
-        from corten._tags import facts
-
-        return facts(self._qualified)[1].startswith("composite")
-
-    def has_kernel_for_dispatch_key(self, key):
-        """Whether a kernel is registered for a key."""
-        wanted = getattr(key, "name", str(key))
-        kernels = next((one["kernels"] for one in _C._ops() if one["name"] == self._qualified), ())
-        return wanted in kernels
-
-    def decompose(self, *args, **kwargs):
-        """The result, by calls of the operators that a composite one is made of; ``NotImplemented`` for others."""
-        if not self._is_composite:
-            return NotImplemented
-        return self._as_dispatched(_C._op_decompose(self._qualified, *args, **kwargs))
+        return self._can_decompose()
 
     def _as_dispatched(self, result):
         return result if self._results is None else self._results(result)
-
-    @functools.cached_property
-    def tags(self):
-        """What is known of the operator."""
-        from corten._tags import of_operator
-
-        return of_operator(self)
 
     @property
     def _overloadname(self):
