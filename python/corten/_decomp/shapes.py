@@ -10,7 +10,7 @@ from ._register import opmath, register_decomposition
 aten = ops.aten
 
 
-@register_decomposition([aten._unsafe_view.default, aten.view_copy.default])
+@register_decomposition(aten._unsafe_view.default)
 def _unsafe_view(self, size):
     """``view``."""
     return aten.view.default(self, size)
@@ -277,7 +277,8 @@ def eye(n, **options):
 @register_decomposition([aten.eye.m])
 def eye_m(n, m, *, dtype=None, layout=None, device=None, pin_memory=None):
     """The upper left of a unit matrix."""
-    options = {"device": device, "dtype": corten.int64}
+    small = corten.uint8 if max(n, m) <= 256 else corten.int64
+    options = {"device": device, "dtype": small}
     rows, columns = corten.arange(n, **options), corten.arange(m, **options)
     return (rows.unsqueeze(-1) == columns).to(dtype or corten.get_default_dtype())
 
@@ -358,10 +359,10 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
 @opmath
 def addr(self, vec1, vec2, *, beta=1, alpha=1):
     """``beta * self`` and ``alpha`` times an outer product."""
-    product = alpha * (vec1.view([vec1.shape[0], 1]) * vec2)
     if beta == 0:
-        return product
-    return beta * self.expand(vec1.shape[0], vec2.shape[0]) + product
+        return alpha * (vec1.view([vec1.shape[0], 1]) * vec2)
+    base = beta * self.expand(vec1.shape[0], vec2.shape[0])
+    return base + alpha * (vec1.view([vec1.shape[0], 1]) * vec2)
 
 
 # Images
