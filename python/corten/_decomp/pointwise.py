@@ -364,7 +364,7 @@ def silu(self):
 @opmath
 def silu_backward(grad_output, self):
     """The gradient of ``silu``."""
-    sigmoid = 1 / (1 + corten.exp(-self))
+    sigmoid = corten.sigmoid(self)
     return grad_output * sigmoid * (1 + self * (1 - sigmoid))
 
 

@@ -105,7 +105,7 @@ def roll(self, shifts, dims=()):
     made = self
     for shift, dim in zip(shifts, dims):
         size = made.shape[dim]
-        places = (corten.arange(size, device=self.device) + ((size - shift) % size)) % size
+        places = aten.fmod.Scalar(corten.arange(size, device=self.device) + ((size - shift) % size), size)
         made = aten.index_select.default(made, dim, places)
     return made
 
@@ -318,6 +318,16 @@ def select_backward(grad_output, input_sizes, dim, index):
     return aten.select_scatter.default(grad_output.new_zeros(input_sizes), grad_output, dim, index)
 
 
+@register_decomposition(aten.select_scatter.default)
+def select_scatter(self, src, dim, index):
+    """One item along a dimension replaced."""
+    dim %= self.dim()
+    shape = [1] * self.dim()
+    shape[dim] = -1
+    place = corten.arange(self.shape[dim], device=self.device).view(shape) == index % self.shape[dim]
+    return corten.where(place, src.unsqueeze(dim).expand(self.shape), self)
+
+
 @register_decomposition(aten.slice_backward.default)
 def slice_backward(grad_output, input_sizes, dim, start, end, step):
     """The gradient of ``slice``."""
@@ -371,7 +381,7 @@ def _places(size, output, scale, offset, device):
     """The positions that nearest neighbours are taken from."""
     step = size / output if scale is None else 1.0 / scale
     steps = corten.arange(output, dtype=corten.float32, device=device)
-    return ((steps + offset) * step).to(corten.int64)
+    return aten._to_copy.default((steps + offset) * step, dtype=corten.int64)
 
 
 def _nearest(self, output_size, scales, offset=0.0):
@@ -379,7 +389,9 @@ def _nearest(self, output_size, scales, offset=0.0):
     index = [None, None]
     for place, (output, scale) in enumerate(zip(output_size, scales)):
         found = _places(self.shape[2 + place], output, scale, offset, self.device)
-        index.append(found.reshape([output] + [1] * (spatial - 1 - place)) if place < spatial - 1 else found)
+        for _ in range(spatial - 1 - place):
+            found = found.unsqueeze(-1)
+        index.append(found)
     return aten.index.Tensor(self, index)
 
 

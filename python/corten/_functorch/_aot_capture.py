@@ -10,6 +10,7 @@ from corten import fx
 from corten.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from corten.fx.graph import CodeGen
 from corten.utils import _pytree as pytree
+from corten.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["Captured", "Facts", "analyse", "capture_forward", "capture_joint", "fake_inputs", "reset_codegen"]
 
@@ -100,6 +101,28 @@ def _writable(leaves, mutated):
         leaf.view_as(leaf) if place in mutated and leaf.requires_grad and leaf.is_leaf else leaf
         for place, leaf in enumerate(leaves)
     ]
+
+
+class _VisibleWrites(TorchDispatchMode):
+    """Has batch normalisation, whose schema does not tell that it writes to its statistics, do so by ``copy_``."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        aten = corten.ops.aten
+        if func is not aten.native_batch_norm.default or not args[5] or args[3] is None or args[4] is None:
+            return func(*args, **(kwargs or {}))
+        made = aten._native_batch_norm_legit_functional.default(*args)
+        for statistic, value in zip(args[3:5], made[3:]):
+            aten.copy_.default(statistic, value)
+        return tuple(made[:3])
+
+
+def with_visible_writes(flat_fn):
+    """A function that does what another one does, whose writes are all seen."""
+    def visible(*args):
+        with _VisibleWrites():
+            return flat_fn(*args)
+
+    return visible
 
 
 def analyse(flat_fn, mode, leaves):

@@ -74,8 +74,10 @@ def training_runner(forward, make_backward, facts, num_outputs):
 
         @staticmethod
         def forward(ctx, *leaves):
-            values = call_compiled(forward, [_detached(leaf) for leaf in leaves])
-            saved = values[num_outputs:]
+            values = call_compiled(forward, leaves)
+            written = {id(leaves[place]) for place in facts.mutated}
+            # What is written to afterwards is saved as it is now.
+            saved = [one.clone() if id(one) in written else one for one in values[num_outputs:]]
             ctx.places = [isinstance(one, corten.Tensor) for one in saved]
             ctx.save_for_backward(*(one for one in saved if isinstance(one, corten.Tensor)))
             ctx.numbers = [one for one in saved if not isinstance(one, corten.Tensor)]
@@ -103,7 +105,3 @@ def training_runner(forward, make_backward, facts, num_outputs):
         return pytree.tree_unflatten(_outputs(facts, leaves, made[count:]), facts.out_spec)
 
     return run
-
-
-def _detached(leaf):
-    return leaf.detach() if isinstance(leaf, corten.Tensor) else leaf
