@@ -98,6 +98,44 @@ class FakeTensor(Tensor):
         with mode:
             return func(*args, **kwargs)
 
+    @property
+    def shape(self):
+        """The sizes, symbolic ones where they are not known."""
+        found = self.__dict__.get("_symbolic")
+        return Tensor.shape.__get__(self) if found is None else corten.Size(found.numbers(found.sizes))
+
+    def size(self, dim=None):
+        """The sizes, or that of one dimension."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def stride(self, dim=None):
+        """The strides, or that of one dimension."""
+        found = self.__dict__.get("_symbolic")
+        strides = Tensor.stride(self) if found is None else found.numbers(found.strides)
+        return strides if dim is None else strides[dim]
+
+    def storage_offset(self):
+        """Where in the storage the first element lies."""
+        found = self.__dict__.get("_symbolic")
+        return Tensor.storage_offset(self) if found is None else found.numbers((found.offset,))[0]
+
+    def numel(self):
+        """The number of elements."""
+        found = self.__dict__.get("_symbolic")
+        return Tensor.numel(self) if found is None else found.numbers((found.numel(),))[0]
+
+    nelement = numel
+
+    def __len__(self):
+        if self.dim() == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return int(self.shape[0])
+
+    @property
+    def _has_symbolic_sizes_strides(self):
+        """Whether sizes or strides are symbolic."""
+        return self.__dict__.get("_symbolic") is not None
+
     def __repr__(self, *, tensor_contents=None):
         return _text(self)
 
@@ -204,6 +242,14 @@ def _leaves(args, kwargs):
     return found
 
 
+def _lift_arguments():
+    """Lets calls arrive with symbolic numbers from now on."""
+    from corten.fx.experimental import _symbolic_tensor
+    from corten.utils import _python_dispatch
+
+    _python_dispatch.lift_arguments = _symbolic_tensor.lift_arguments
+
+
 def active_mode():
     """The mode that is in force, or None."""
     return next((mode for mode in reversed(_active.modes) if isinstance(mode, FakeTensorMode)), None)
@@ -229,6 +275,8 @@ class FakeTensorMode(TorchDispatchMode):
         self.allow_fallback_kernels = allow_fallback_kernels
         self.allow_non_fake_inputs = allow_non_fake_inputs
         self.shape_env = shape_env
+        if shape_env is not None:
+            _lift_arguments()
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.export = export
         self.allow_meta = True

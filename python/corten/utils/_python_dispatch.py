@@ -47,6 +47,9 @@ class TorchDispatchMode:
         return False
 
 
+#: What puts symbolic numbers in place of their samples in arguments, once there are such.
+lift_arguments = None
+
 #: What is called in place of a mode's method, by the name of the operator and the mode's class.
 _rules = {}
 
@@ -76,6 +79,8 @@ def _overload(name, _known={}):  # noqa: B006
 
 def _handle(name, *args, **kwargs):
     """Hands a call to the innermost mode, with the ones around it in force."""
+    if lift_arguments is not None:
+        args, kwargs = lift_arguments(args, kwargs)
     if len(args) == 2 and name.endswith(".Tensor") and isinstance(args[1], _NUMBERS):
         name = _with_scalar(name)
     modes = _active.modes
