@@ -286,6 +286,7 @@ class FakeTensorMode(TorchDispatchMode):
         self.cache_enabled = False
         self.fake_tensor_converter = FakeTensorConverter()
         self.enter_stack = []
+        self._asked_by_program = False
 
     @classmethod
     def is_infra_mode(cls):
@@ -328,7 +329,16 @@ class FakeTensorMode(TorchDispatchMode):
 
     def value_of(self, fake):
         """The only value of a tensor."""
-        return corten.ops.aten._local_scalar_dense.default(fake)
+        before, self._asked_by_program = self._asked_by_program, True
+        try:
+            found = corten.ops.aten._local_scalar_dense.default(fake)
+        finally:
+            self._asked_by_program = before
+        expr = None if self.shape_env is None else self.shape_env.value_by_sample(found)
+        if expr is None:
+            return found
+        number = self.shape_env.number(expr)
+        return number == 1 if fake.dtype == corten.bool else number
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None, trace=True):
         """What stands for a tensor: the same for the same tensor, with its views, gradient and history.

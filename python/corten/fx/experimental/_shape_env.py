@@ -78,7 +78,7 @@ class ShapeEnv:
         self.num_deferred_runtime_asserts, self.unbacked_symint_counter, self.unbacked_symfloat_counter = 0, 0, 0
         self.constraints, self._suppressed = [], 0
         self._sample_of_symbol, self._known_samples, self._next_sample = {}, {}, 0
-        self._tensors = weakref.WeakSet()
+        self._tensors = {}
         self._version, self._unknown_tensors, self._ignore_fresh = 0, 0, 0
         _C._set_symbolic_classes(SymInt, SymFloat)
 
@@ -294,6 +294,16 @@ class ShapeEnv:
         if pytype is not bool:
             self._known_samples.setdefault(value, expr)
         return value
+
+    def value_by_sample(self, value):
+        """The symbol that depends on data whose sample a value is, or None."""
+        found = self._known_samples.get(value) if type(value) in (int, float) else None
+        return found if isinstance(found, ex.Symbol) and found.unbacked else None
+
+    def number(self, expr):
+        """The symbolic number of an expression."""
+        expr = self.replace(expr)
+        return self.create_symfloatnode(expr) if ex.is_float(expr) else self.create_symintnode(expr)
 
     def samples(self):
         """The samples by symbol."""
@@ -537,14 +547,18 @@ class ShapeEnv:
 
     def track_tensor(self, fake):
         """Lets a tensor with symbolic sizes follow what becomes known of the symbols."""
-        self._tensors.add(fake)
+        key, tensors = id(fake), self._tensors
+        if key not in tensors:
+            tensors[key] = weakref.ref(fake, lambda _: tensors.pop(key, None))
 
     def refresh_tensors(self):
         """Gives tensors the samples of what their sizes are now known to be."""
         from ._symbolic_tensor import refresh
 
-        for fake in list(self._tensors):
-            refresh(self, fake)
+        for found in list(self._tensors.values()):
+            fake = found()
+            if fake is not None:
+                refresh(self, fake)
 
     def unknown_source(self):
         """A name for a tensor that none was given for."""

@@ -17,7 +17,8 @@ def item(mode, fake):
     if fake.dtype.is_floating_point:
         made = env.create_unbacked_symfloat()
     elif fake.dtype == corten.bool:
-        made = env.create_unbacked_symbool()
+        made = env.create_unbacked_symint()
+        env.var_to_range[made.node._expr] = (0, 1)
     elif not fake.dtype.is_complex:
         made = env.create_unbacked_symint()
         low, high = corten.iinfo(fake.dtype).min, corten.iinfo(fake.dtype).max
