@@ -93,7 +93,7 @@ class Overload:
         kernel = self.py_kernels.get(DispatchKey.CompositeImplicitAutograd)
         if kernel is not None:
             return kernel(*args, **kwargs)
-        if "CompositeImplicitAutograd" not in (key for key, _ in _C._op_kernels(self._qualified)):
+        if not self._is_made_of_others:
             return NotImplemented
         # A key without a kernel of its own finds the composite one.
         result = _C._op_call_at(self._qualified, _C._keyset_of("AutogradCPU"), *args, **kwargs)
@@ -102,9 +102,16 @@ class Overload:
     def _can_decompose(self):
         from corten._dispatch_keys import DispatchKey
 
-        return DispatchKey.CompositeImplicitAutograd in self.py_kernels or any(
-            key == "CompositeImplicitAutograd" for key, _ in _C._op_kernels(self._qualified)
-        )
+        return DispatchKey.CompositeImplicitAutograd in self.py_kernels or self._is_made_of_others
+
+    @functools.cached_property
+    def _is_made_of_others(self):
+        """Whether the operator is made of others. Overloads for numbers are not: they are other overloads' calls."""
+        from corten._tags import _declared
+
+        if not any(key == "CompositeImplicitAutograd" for key, _ in _C._op_kernels(self._qualified)):
+            return False
+        return _declared().get(self._qualified, ("", (), ""))[2] != "composite wrap_scalar"
 
     @functools.cached_property
     def py_kernels(self):
