@@ -45,6 +45,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
     import corten
     from corten._dynamo.exc import UserError
     from corten.export._trace import _export
+    from corten.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
 
     if not isinstance(mod, corten.nn.Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
@@ -58,7 +59,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
             mod, args, kwargs, dynamic_shapes, strict=strict,
             preserve_module_call_signature=tuple(preserve_module_call_signature),
         )
-    except UserError as error:
+    except (UserError, ConstraintViolationError, GuardOnDataDependentSymNode) as error:
         error.args = (f"{error}\n\n{_DRAFT}",)
         raise
 

@@ -11,11 +11,12 @@ import traceback
 import corten
 from corten import _C, ops
 from corten._ops import HigherOrderOperator
-from corten.export import _operators, _overloads  # noqa: F401
+from corten.export import _operators, _overloads, _symbols  # noqa: F401
 from corten.fx.graph import Graph
 from corten.fx.passes.shape_prop import _extract_tensor_metadata
 from corten.overrides import TorchFunctionMode
 from corten.utils._pytree import tree_map_only
+from corten.utils import _python_dispatch
 from corten.utils._python_dispatch import _overload
 
 __all__ = ["Recorder", "current"]
@@ -37,6 +38,8 @@ def recording():
 
 
 def _handle(name, *args, **kwargs):
+    if _python_dispatch.lift_arguments is not None:
+        args, kwargs = _python_dispatch.lift_arguments(args, kwargs)
     return current().call(name, args, kwargs)
 
 
@@ -177,6 +180,7 @@ class Recorder:
         self.grad_enabled = self.initial_grad = corten.is_grad_enabled()
         self.submodules, self.captured = {}, []
         self.before_users, self.names_of_constants = None, {}
+        self.numbers = _symbols.Nodes(self)
 
     # Values
 
@@ -186,6 +190,7 @@ class Recorder:
 
     def bind(self, value, node):
         """Says that a tensor, or a number that is not known, is the value of a node."""
+        self.numbers.note(node, value)
         self.known[id(value)] = node
         self.kept.append(value)
 
@@ -247,8 +252,6 @@ class Recorder:
 
     def symbol(self, value):
         """The node of a number that is not known, or the number where it is."""
-        from corten.export import _symbols
-
         return _symbols.node_of(self, value)
 
     # Calls
@@ -280,7 +283,9 @@ class Recorder:
             if name in ("aten::reshape", "aten::view") and not isinstance(args[0], corten.Tensor):
                 return corten.tensor(args[0])
             result = self.run(name, args, kwargs)
-            if name not in _QUERIES:
+            if name in _QUERIES and self.is_symbolic(result):
+                self.emit(ops.aten.item.default, args[:1], {}, result)
+            elif name not in _QUERIES:
                 args, kwargs = _overloads.without_defaults(name, args, kwargs)
                 self.emit(_overload(name), args, kwargs, result)
         return result
