@@ -75,9 +75,12 @@ def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None, preserve_module
 
 def register_dataclass(cls, *, serialized_type_name=None):
     """Lets instances of a dataclass be inputs and results of programs."""
+    from corten.fx._pytree import register_pytree_flatten_spec
+    from corten.utils._pytree import SUPPORTED_NODES
     from corten.utils._pytree import register_dataclass as register
 
     register(cls, serialized_type_name=serialized_type_name)
+    register_pytree_flatten_spec(cls, lambda tree, spec: SUPPORTED_NODES[cls].flatten_fn(tree)[0])
 
 
 def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):

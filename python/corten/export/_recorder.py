@@ -138,10 +138,8 @@ class _Modules:
             return
         number = self.calls.get(path, 0)
         self.calls[path] = number + 1
-        key = "L__self__" + re.sub(r"[^a-zA-Z0-9]", "_", path) if path else "L__self__"
-        suffix = f"@{number}" if number else ""
-        kind = type(module)
-        self.stack.append((key + suffix, (path + suffix, f"{kind.__module__}.{kind.__qualname__}")))
+        suffix, kind = f"@{number}" if number else "", type(module)
+        self.stack.append((f"L__self__{path}{suffix}", (path, f"{kind.__module__}.{kind.__qualname__}")))
 
     def leave(self, module, args, output):
         self.stack.pop()
@@ -280,15 +278,21 @@ class Recorder:
                 name, args, kwargs = _overloads.chosen(name, args, kwargs)
                 args = self.of_method(name, args)
                 name = _overloads.of_method(name, self.method)
-            if name in ("aten::reshape", "aten::view") and not isinstance(args[0], corten.Tensor):
-                return corten.tensor(args[0])
+            if name in ("aten::reshape", "aten::view") and self.is_number(args[0]):
+                return self.run(name, args, kwargs) if isinstance(args[0], corten.Tensor) else corten.tensor(args[0])
             result = self.run(name, args, kwargs)
-            if name in _QUERIES and self.is_symbolic(result):
-                self.emit(ops.aten.item.default, args[:1], {}, result)
-            elif name not in _QUERIES:
+            if name in _QUERIES:
+                self.asked(args, result)
+            else:
                 args, kwargs = _overloads.without_defaults(name, args, kwargs)
                 self.emit(_overload(name), args, kwargs, result)
         return result
+
+    def is_number(self, value):
+        """Whether an operand was made of a number that elements are set to."""
+        if not isinstance(value, corten.Tensor):
+            return True
+        return self.method == "__setitem__" and value.dim() == 0 and id(value) not in self.known
 
     @property
     def method(self):
@@ -303,7 +307,18 @@ class Recorder:
 
     def run(self, name, args, kwargs):
         """The result of an operator."""
+        if name == "aten::one_hot" and args[1] >= 0:
+            # The kernel looks at the elements.
+            return args[0].new_empty((*args[0].shape, args[1]))
         return _C._op_call(name, *args, **kwargs)
+
+    def asked(self, args, result):
+        """Records that the program asked for a number of data, where it is not known."""
+        env = self.inputs.fake_mode.shape_env
+        symbol = result.node.expr if self.is_symbolic(result) else env.value_by_sample(result)
+        if symbol is not None:
+            number = result if self.is_symbolic(result) else env.number(symbol)
+            self.emit(ops.aten.item.default, args[:1], {}, number)
 
     def follow_grad_mode(self):
         enabled = corten.is_grad_enabled()
