@@ -140,6 +140,7 @@ def _numbers(module):
 def _lift(made, arranged, constants):
     """Makes tensors that decompositions brought inputs of the graph."""
     graph = made.graph
+    _remove_unused(graph)
     users = [place for place, (spec, _) in enumerate(arranged) if spec.kind == InputKind.USER_INPUT]
     first = graph.find_nodes(op="placeholder")[users[0]] if users else None
     for node in graph.find_nodes(op="get_attr"):
