@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import re
 import sys
@@ -283,7 +284,7 @@ class Recorder:
             if name == "aten::reshape" and self.is_same(args):
                 return args[0]
             result = self.run(name, args, kwargs)
-            if name in _QUERIES:
+            if _is_question(name):
                 self.asked(args, result)
             else:
                 args, kwargs = _overloads.without_defaults(name, args, kwargs)
@@ -406,5 +407,8 @@ class Recorder:
             _stack.pop()
 
 
-#: Operators that answer questions whose answers are numbers.
-_QUERIES = frozenset(("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::is_same_size"))
+@functools.cache
+def _is_question(name):
+    """Whether an operator gives numbers, no tensors."""
+    returns = _overload(name)._schema.returns
+    return bool(returns) and not any("Tensor" in str(one.type) for one in returns)
