@@ -93,7 +93,7 @@ class Overload:
         kernel = self.py_kernels.get(DispatchKey.CompositeImplicitAutograd)
         if kernel is not None:
             return kernel(*args, **kwargs)
-        if "CompositeImplicitAutograd" not in (key for key, _ in _C._op_kernels(self._qualified)):
+        if not self._is_made_of_others:
             return NotImplemented
         # A key without a kernel of its own finds the composite one.
         result = _C._op_call_at(self._qualified, _C._keyset_of("AutogradCPU"), *args, **kwargs)
@@ -102,9 +102,16 @@ class Overload:
     def _can_decompose(self):
         from corten._dispatch_keys import DispatchKey
 
-        return DispatchKey.CompositeImplicitAutograd in self.py_kernels or any(
-            key == "CompositeImplicitAutograd" for key, _ in _C._op_kernels(self._qualified)
-        )
+        return DispatchKey.CompositeImplicitAutograd in self.py_kernels or self._is_made_of_others
+
+    @functools.cached_property
+    def _is_made_of_others(self):
+        """Whether the operator is made of others. Overloads for numbers are not: they are other overloads' calls."""
+        from corten._tags import _declared
+
+        if not any(key == "CompositeImplicitAutograd" for key, _ in _C._op_kernels(self._qualified)):
+            return False
+        return _declared().get(self._qualified, ("", (), ""))[2] != "composite wrap_scalar"
 
     @functools.cached_property
     def py_kernels(self):
@@ -272,6 +279,13 @@ def _higher_order(name):
     return higher_order.get(name)
 
 
+def _size_packet(name):
+    """An operator that gives sizes, or nothing."""
+    from corten import _size_operators
+
+    return _size_operators.packet(name)
+
+
 class Namespace:
     """The operators of one namespace."""
 
@@ -286,6 +300,8 @@ class Namespace:
             return found
         if _C._op_overloads(qualified):
             found = Packet(qualified)
+        elif self._name == "aten" and (found := _size_packet(operator)) is not None:
+            pass
         elif self._name == "quantized" and (found := _packed_packet(operator)) is not None:
             pass
         else:

@@ -10,6 +10,7 @@ from corten import fx
 from corten.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from corten.fx.graph import CodeGen
 from corten.utils import _pytree as pytree
+from corten.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["Captured", "Facts", "analyse", "capture_forward", "capture_joint", "fake_inputs", "reset_codegen"]
 
@@ -102,6 +103,34 @@ def _writable(leaves, mutated):
     ]
 
 
+class _VisibleWrites(TorchDispatchMode):
+    """Has batch normalisation, whose schema does not tell that it writes to its statistics, do so by ``copy_``."""
+
+    def __init__(self, written):
+        super().__init__()
+        self.written = written
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        aten = corten.ops.aten
+        if func is not aten.native_batch_norm.default or not args[5] or args[3] is None or args[4] is None:
+            return func(*args, **(kwargs or {}))
+        made = aten._native_batch_norm_legit_functional.default(*args)
+        for statistic, value in zip(args[3:5], made[3:]):
+            aten.copy_.default(statistic, value)
+            self.written.append(statistic)
+        return tuple(made[:3])
+
+
+def with_visible_writes(flat_fn):
+    """A function that does what another one does, whose writes are all seen."""
+    def visible(*args):
+        with _VisibleWrites(visible.written):
+            return flat_fn(*args)
+
+    visible.written = []
+    return visible
+
+
 def analyse(flat_fn, mode, leaves):
     """Runs a function on tensors without data and says what it does with them."""
     with mode, _random_numbers_kept():
@@ -110,7 +139,10 @@ def analyse(flat_fn, mode, leaves):
         before = {place: leaf._version for place, leaf in tensors.items()}
         with corten.enable_grad() if corten.is_grad_enabled() else corten.no_grad():
             outputs, spec = pytree.tree_flatten(flat_fn(*inputs))
-        mutated = [place for place, leaf in tensors.items() if leaf._version != before[place]]
+        written = {_storage(one) for one in getattr(flat_fn, "written", ())}
+        mutated = [
+            place for place, leaf in tensors.items() if leaf._version != before[place] or _storage(leaf) in written
+        ]
         homes = {_storage(leaf): place for place, leaf in reversed(list(tensors.items())) if _storage(leaf)}
         same = {id(leaf): place for place, leaf in tensors.items()}
         facts = Facts(mutated, [], [], [], [], spec, outputs)

@@ -10,7 +10,7 @@ from corten.utils import _pytree as pytree
 
 from ._aot_capture import (
     _traced, analyse, capture_forward, capture_joint, fake_inputs, fake_mode_of, note_forward,
-    with_trees,
+    with_trees, with_visible_writes,
 )
 
 __all__ = ["BackwardSignature", "GraphSignature", "aot_export_joint_simple", "aot_export_module"]
@@ -82,7 +82,7 @@ def aot_export_module(mod, args, *, decompositions=None, trace_joint, output_los
     """
     state = {**dict(mod.named_parameters(remove_duplicate=False)), **dict(mod.named_buffers(remove_duplicate=False))}
     leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
-    flat = _flat(mod, spec, list(state))
+    flat = with_visible_writes(_flat(mod, spec, list(state)))
     values = [*state.values(), *leaves]
     mode = fake_mode_of(values)
     fakes = fake_inputs(mode, values)

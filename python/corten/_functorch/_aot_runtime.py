@@ -74,12 +74,15 @@ def training_runner(forward, make_backward, facts, num_outputs):
 
         @staticmethod
         def forward(ctx, *leaves):
-            values = call_compiled(forward, [_detached(leaf) for leaf in leaves])
-            saved = values[num_outputs:]
+            inputs = [one.detach() if isinstance(one, corten.Tensor) else one for one in leaves]
+            values = call_compiled(forward, inputs)
+            written = {id(inputs[place]) for place in facts.mutated}
+            # What is written to afterwards is saved as it is now.
+            saved = [one.clone() if id(one) in written else one for one in values[num_outputs:]]
             ctx.places = [isinstance(one, corten.Tensor) for one in saved]
             ctx.save_for_backward(*(one for one in saved if isinstance(one, corten.Tensor)))
             ctx.numbers = [one for one in saved if not isinstance(one, corten.Tensor)]
-            given = {id(leaf) for leaf in leaves}
+            given = {id(leaf) for leaf in inputs}
             results = [one.view_as(one) if id(one) in given else one for one in values[:num_outputs]]
             plain = [
                 one for place, one in enumerate(results)
@@ -103,7 +106,3 @@ def training_runner(forward, make_backward, facts, num_outputs):
         return pytree.tree_unflatten(_outputs(facts, leaves, made[count:]), facts.out_spec)
 
     return run
-
-
-def _detached(leaf):
-    return leaf.detach() if isinstance(leaf, corten.Tensor) else leaf

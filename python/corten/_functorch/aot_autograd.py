@@ -10,7 +10,7 @@ from corten import fx, nn
 from corten.utils import _pytree as pytree
 
 from ._aot_capture import (
-    analyse, capture_forward, capture_joint, fake_inputs, fake_mode_of,
+    analyse, capture_forward, capture_joint, fake_inputs, fake_mode_of, with_visible_writes,
 )
 from ._aot_export import (  # noqa: F401
     BackwardSignature, GraphSignature, aot_export_joint_simple, aot_export_module,
@@ -74,7 +74,7 @@ def boxed_nop_preserve_node_meta(fx_g, example_inputs):
 def _compile(flat_fn, leaves, config):
     """What runs a function of leaves, compiled for inputs like these."""
     mode = fake_mode_of(leaves)
-    fakes = fake_inputs(mode, leaves)
+    fakes, flat_fn = fake_inputs(mode, leaves), with_visible_writes(flat_fn)
     facts = analyse(flat_fn, mode, fakes)
     if not facts.mutated:
         fakes = fake_inputs(mode, leaves, apart=True)
