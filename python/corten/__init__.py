@@ -170,6 +170,11 @@ _LAZY = {
     ), "sparse._compressed_forms"),
     "_sparse_broadcast_to": "sparse._forms",
     "_validate_sparse_coo_tensor_args": "sparse._coordinate",
+    **dict.fromkeys((
+        "_disable_functionalization", "_enable_functionalization", "_freeze_functional_tensor",
+        "_from_functional_tensor", "_functionalize_sync", "_is_functional_tensor", "_mirror_autograd_meta_to",
+        "_sync", "_to_functional_tensor",
+    ), "_functionalization"),
     "JITException": "_module_functions", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",
     "wait": "jit", "CompilationUnit": "jit", "Future": "futures", "FileCheck": "testing",
     "autocast": "amp", "GradScaler": "amp", "Stream": "_streams", "Event": "_streams",

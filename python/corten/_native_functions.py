@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import corten
 from corten import _C
-from corten._dispatch_keys import DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard
+from corten._dispatch_keys import *  # noqa: F403
+from corten._dispatch_tables import *  # noqa: F403
 
 #: Settings of compiled code and of fusers, which there are not here: kept, as PyTorch's are without effect on
 #: functions that are not compiled.
@@ -90,11 +91,6 @@ def _are_functorch_transforms_active():
 def _is_torch_function_mode_enabled():
     """Whether a mode takes functions over."""
     return _C._len_torch_function_stack() > 0
-
-
-def _get_privateuse1_backend_name():
-    """The name of the device that programs may add."""
-    return "privateuseone"
 
 
 def _is_alias_of(a, b):

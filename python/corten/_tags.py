@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import enum
+import functools
+
+from corten import _C
 
 
 class Tag(enum.IntEnum):
@@ -33,3 +36,47 @@ class Tag(enum.IntEnum):
         return f"<Tag.{self.name}: {self.value}>"
 
     __str__ = enum.Enum.__str__
+
+
+@functools.cache
+def _declared():
+    """The kind, the tags and the implementation of every operator, by name. Variants have the tags of the operator
+    that they are made of, except ``core``."""
+    operators, of_block = _C._ops(), {}
+    for op in operators:
+        if op["tags"]:
+            of_block.setdefault(op["source"], [tag for tag in op["tags"] if tag != "core"])
+    return {
+        op["name"]: (
+            op["kind"], op["tags"] or (op["source"] and of_block.get(op["source"], ())) or (), op["implementation"],
+        )
+        for op in operators
+    }
+
+
+def tags_of(name, schema):
+    """The tags of an overload, in the order of their numbers."""
+    kind, words, implementation = _declared().get(name, ("functional", (), ""))
+    found = {Tag[word] for word in words if word in Tag.__members__}
+    if kind in ("inplace", "out"):
+        found.discard(Tag.core)
+    packet = name.partition("::")[2].partition(".")[0]
+    outputs = any(one.is_out for one in schema.arguments)
+    if outputs:
+        found.add(Tag.out)
+    elif schema.is_mutable and packet.endswith("_") and not packet.endswith("__"):
+        found.add(Tag.inplace_view if packet in _IN_PLACE_VIEWS else Tag.inplace)
+    if packet.endswith("_copy") and kind == "functional" and "copy" in implementation:
+        found.add(Tag.view_copy)
+    if implementation.startswith("pointwise"):
+        found.add(Tag.pointwise)
+    if name.startswith("aten::"):
+        found.add(Tag.pt2_compliant_tag)
+    return sorted(found)
+
+
+#: Operators that change the sizes, the strides or the memory of a tensor.
+_IN_PLACE_VIEWS = {
+    "as_strided_", "detach_", "resize_", "resize_as_", "set_", "squeeze_", "swapaxes_", "swapdims_", "t_",
+    "transpose_", "unsqueeze_",
+}

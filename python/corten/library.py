@@ -13,6 +13,7 @@ from corten._custom_op import (
     CustomOpDef, autocast_kernel, autograd_kernel, check_autocast, custom_op, implement, take_over,
     vmap_kernel,
 )
+from corten._dispatch_keys import DispatchKeySet
 from corten._library import fake_impl
 from corten._library.infer_schema import infer_schema
 from corten.sparse import _entries as _sparse
@@ -59,7 +60,7 @@ class Library:
     """
 
     def __init__(self, ns, kind, dispatch_key=""):
-        self._kernels, self._sparse = [], []
+        self._kernels, self._sparse, self._own_fallbacks = [], [], []
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
             raise ValueError(f"Unsupported library type: {kind}")
         if ns in ("prim", "aten") and kind == "DEF":
@@ -84,19 +85,42 @@ class Library:
         key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
         name = getattr(op_name, "_qualified", op_name).removesuffix(".default")
         name = name if "::" in name else f"{self.ns}::{name}"
-        if with_keyset:
-            raise NotImplementedError("kernels that take the key set are not supported")
         if fn is fallthrough_kernel:
             self._kernels.append(_C._library_fallthrough(name, key))
+        elif with_keyset:
+            self._kernels.append(_C._library_impl(name, key, _with_keys(fn), True))
         else:
             self._kernels.append(implement(name, key, fn))
             if key.startswith("Sparse"):
                 self._sparse.append(name)
 
+    def fallback(self, fn, dispatch_key="", *, with_keyset=False):
+        """Makes a function the kernel of all operators that have none of their own at a dispatch key. It is given
+        the operator before the arguments, and the set of keys before both where it is wanted."""
+        key = dispatch_key or self.dispatch_key
+        if not key:
+            raise RuntimeError("a fallback needs a dispatch key")
+        if self.ns != "_":
+            raise RuntimeError(
+                f"Fallback can only be registered using library fragment on the global namespace \"_\" but it is {self.ns}"
+            )
+        if not callable(fn):
+            raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
+        if fn is fallthrough_kernel:
+            _C._library_fallback(key, None)
+        else:
+            _C._library_fallback(key, _fallback_kernel(fn, with_keyset), True)
+        _fallbacks[key] = fn
+        self._own_fallbacks.append(key)
+
     def _destroy(self):
         for kernel in self._kernels:
             _C._library_remove(kernel)
         self._kernels.clear()
+        for key in self._own_fallbacks:
+            _fallbacks.pop(key, None)
+            _C._library_remove_fallback(key)
+        self._own_fallbacks.clear()
         for name in self._sparse:
             _sparse.replaced(name, -1)
         self._sparse.clear()
@@ -107,6 +131,28 @@ class Library:
 
     def __repr__(self):
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
+
+
+#: Functions that are the kernels of all operators at a key.
+_fallbacks = {}
+
+
+def _with_keys(function):
+    def kernel(word, *args, **kwargs):
+        return function(DispatchKeySet.from_raw_repr(word), *args, **kwargs)
+
+    return kernel
+
+
+def _fallback_kernel(function, with_keyset):
+    from corten.utils._python_dispatch import _overload
+
+    def kernel(name, word, *args, **kwargs):
+        if with_keyset:
+            return function(DispatchKeySet.from_raw_repr(word), _overload(name), *args, **kwargs)
+        return function(_overload(name), *args, **kwargs)
+
+    return kernel
 
 
 def _forget(qualified):

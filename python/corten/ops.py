@@ -10,6 +10,7 @@ import functools
 import re
 
 from corten import _C
+from corten._schemas import parse_schema
 
 
 def all():
@@ -31,8 +32,7 @@ class Overload:
                 kwargs["out"] = kwargs.pop(self._outputs[0])
             elif kwargs.keys() >= set(self._outputs):
                 kwargs["out"] = tuple(kwargs.pop(name) for name in self._outputs)
-        result = _C._op_call(self._qualified, *args, **kwargs)
-        return result if self._results is None else self._results(result)
+        return self._as_dispatched(_C._op_call(self._qualified, *args, **kwargs))
 
     @functools.cached_property
     def _results(self):
@@ -55,17 +55,104 @@ class Overload:
         names = re.findall(r"Tensor\(\w+!\)(?:\[\])? (\w+)", keywords)
         return [] if names == ["out"] else names
 
-    @property
+    @functools.cached_property
     def schema(self):
-        """The schema."""
-        return _C._op_schema(self._qualified)
+        """The schema: a text with its parts as attributes."""
+        return parse_schema(_C._op_schema(self._qualified))
 
-    _schema = schema
+    @property
+    def _schema(self):
+        return self.schema
+
+    @functools.cached_property
+    def tags(self):
+        """Sets that the operator belongs to, as :class:`corten.Tag`."""
+        from corten._tags import tags_of
+
+        return tags_of(self._qualified, self.schema)
+
+    @property
+    def is_view(self):
+        """Whether the results share memory with an argument that is not written to."""
+        return not self.schema.is_mutable and any(one.alias_info is not None for one in self.schema.arguments)
+
+    _name = property(lambda self: self._qualified)
+    _opname = property(lambda self: self._qualified)
+    op = property(lambda self: self)
+
+    def redispatch(self, keyset, /, *args, **kwargs):
+        """The result of a call as if the arguments had the keys of a set."""
+        result = _C._op_call_at(self._qualified, _signed(keyset.raw_repr()), *args, **kwargs)
+        return result if self._results is None else self._results(result)
+
+    def decompose(self, *args, **kwargs):
+        """The result of a call of what the operator is made of, where it is made of others; else
+        ``NotImplemented``."""
+        from corten._dispatch_keys import DispatchKey
+
+        kernel = self.py_kernels.get(DispatchKey.CompositeImplicitAutograd)
+        if kernel is not None:
+            return kernel(*args, **kwargs)
+        if not self._is_made_of_others:
+            return NotImplemented
+        # A key without a kernel of its own finds the composite one.
+        result = _C._op_call_at(self._qualified, _C._keyset_of("AutogradCPU"), *args, **kwargs)
+        return result if self._results is None else self._results(result)
+
+    def _can_decompose(self):
+        from corten._dispatch_keys import DispatchKey
+
+        return DispatchKey.CompositeImplicitAutograd in self.py_kernels or self._is_made_of_others
+
+    @functools.cached_property
+    def _is_made_of_others(self):
+        """Whether the operator is made of others. Overloads for numbers are not: they are other overloads' calls."""
+        from corten._tags import _declared
+
+        if not any(key == "CompositeImplicitAutograd" for key, _ in _C._op_kernels(self._qualified)):
+            return False
+        return _declared().get(self._qualified, ("", (), ""))[2] != "composite wrap_scalar"
+
+    @functools.cached_property
+    def py_kernels(self):
+        """Functions that were registered by :meth:`py_impl`, by their keys, and modes' and classes'."""
+        return {}
+
+    def py_impl(self, key):
+        """Registers a function for a dispatch key, or for a class of modes or of tensors."""
+
+        def register(function):
+            if key in self.py_kernels:
+                raise RuntimeError(f"Trying to override a python impl for {key} on operator {self._qualified}")
+            self.py_kernels[key] = function
+            if isinstance(key, type):
+                from corten.utils._python_dispatch import register_rule
+
+                register_rule(self._qualified, key, _rule_of(function))
+            return function
+
+        return register
+
+    def has_kernel_for_dispatch_key(self, key):
+        """Whether a kernel is registered for a key."""
+        return key in self.py_kernels or _C._dispatch_has_kernel_for_dispatch_key(self._qualified, key)
+
+    def has_kernel_for_any_dispatch_key(self, keys):
+        """Whether a kernel is registered for one of the keys of a set."""
+        return any(self.has_kernel_for_dispatch_key(key) for key in keys)
 
     @property
     def _op(self):
         """What the overload calls: itself, as there is nothing in between."""
         return self
+
+    @functools.cached_property
+    def _is_composite(self):
+        """Whether the operator calls others, and has no kernel of its own."""
+        return self._can_decompose()
+
+    def _as_dispatched(self, result):
+        return result if self._results is None else self._results(result)
 
     @property
     def _overloadname(self):
@@ -102,6 +189,15 @@ class Overload:
     def __repr__(self):
         packet = self.__name__.partition(".")[0]
         return f"<OpOverload(op='{self.namespace}.{packet}', overload='{self._overloadname}')>"
+
+
+def _signed(word):
+    return word - (1 << 64) if word >> 63 else word
+
+
+def _rule_of(function):
+    """A function that is registered for a mode, as what takes calls over from it."""
+    return lambda mode, func, types, args, kwargs: function(mode, *args, **(kwargs or {}))
 
 
 class Packet:

@@ -213,7 +213,7 @@ fn implicit_grad(tensor: &Tensor) -> Result<Tensor> {
         "grad can be implicitly created only for real scalar outputs but got torch.{}",
         tensor.dtype().name()
     );
-    op::ones_like(tensor, None, None, None, None, Some(MemoryFormat::Preserve))
+    op::ones_like(tensor, None, None, None, Some(false), Some(MemoryFormat::Preserve))
 }
 
 fn explicit_grad(index: usize, tensor: &Tensor, grad: &Tensor) -> Result<Tensor> {

@@ -57,7 +57,14 @@ fn aligned(found: &Batched, output: &Tensor, given: Option<&Tensor>, level: u64)
             Runtime,
             "grad can be implicitly created only for scalar outputs"
         );
-        return op::ones_like(&found.value, None, None, None, None, Some(MemoryFormat::Preserve));
+        return op::ones_like(
+            &found.value,
+            None,
+            None,
+            None,
+            Some(false),
+            Some(MemoryFormat::Preserve),
+        );
     };
     let dim = found.dim as i64;
     match expose(given, level)? {

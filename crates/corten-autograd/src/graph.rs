@@ -3,8 +3,11 @@
 use crate::accumulate::AccumulateGrad;
 use crate::meta::{self, Meta};
 use crate::node::{Edge, NodeRef, WeakNode};
-use corten_core::{AutogradMeta, DType, Result, TensorBase, bail};
-use corten_ops::{Tensor, batched};
+use corten_core::tls::{local_exclude, local_include};
+use corten_core::{
+    AutogradMeta, BelowADInplaceOrViewGuard, DType, DispatchKey, KeySet, Result, TensorBase, bail,
+};
+use corten_ops::{Tensor, batched, op};
 
 /// Whether tensors of this dtype have gradients.
 #[inline]
@@ -165,6 +168,22 @@ pub(crate) fn move_hooks(tensor: &Tensor, old: Option<&NodeRef>, new: &NodeRef) 
 /// An alias without history that shares data and version counter.
 pub(crate) fn detached_alias(tensor: &Tensor) -> Result<Tensor> {
     Ok(tensor.alias()?.into())
+}
+
+/// As [`detached_alias`]; functions of Python that see every call see this one, too: a class of its own
+/// says what an alias of its tensors is.
+pub(crate) fn visible_alias(tensor: &Tensor) -> Result<Tensor> {
+    if is_seen_by_python(tensor) {
+        let _below = BelowADInplaceOrViewGuard::new();
+        return op::detach(tensor);
+    }
+    detached_alias(tensor)
+}
+
+/// Whether calls with a tensor are handed to a dispatch mode or to the tensor's class.
+pub(crate) fn is_seen_by_python(tensor: &Tensor) -> bool {
+    const KEYS: KeySet = KeySet::of(&[DispatchKey::Functionalize, DispatchKey::Python]);
+    ((tensor.key_set() | local_include()) - local_exclude()).has_any(KEYS)
 }
 
 /// Makes `variable` a leaf that accumulates where `accumulator` does.

@@ -7,9 +7,7 @@ use crate::graph;
 use crate::node::NodeDef;
 use crate::record;
 use crate::tensor_ext::detach_in_place;
-use corten_core::{
-    BelowADInplaceOrViewGuard, Device, DispatchKey, MemoryFormat, Result, Storage, bail,
-};
+use corten_core::{BelowADInplaceOrViewGuard, Device, MemoryFormat, Result, Storage, bail};
 use corten_ops::{Tensor, op};
 
 static COPY: NodeDef =
@@ -61,12 +59,7 @@ pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor>
 /// # Errors
 /// Those of the operator.
 pub fn detach(self_: &Tensor) -> Result<Tensor> {
-    if self_.key_set().has(DispatchKey::Python) {
-        // A class of its own says what an alias of its tensors is.
-        let _below = BelowADInplaceOrViewGuard::new();
-        return op::detach(self_);
-    }
-    graph::detached_alias(self_)
+    graph::visible_alias(self_)
 }
 
 /// `detach_`: the tensor forgets its history.

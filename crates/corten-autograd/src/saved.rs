@@ -108,7 +108,7 @@ impl SavedVariable {
     /// Becomes what [`output`](Self::output) makes. It must be empty.
     pub(crate) fn save_output(&mut self, tensor: &Tensor, output_nr: u32) -> Result<()> {
         if self.save(tensor, Some(output_nr))? {
-            self.data = Some(graph::detached_alias(tensor)?);
+            self.data = Some(graph::visible_alias(tensor)?);
         }
         Ok(())
     }
@@ -117,7 +117,10 @@ impl SavedVariable {
     /// yet.
     pub(crate) fn save_fresh_output(&mut self, tensor: &mut Tensor) -> Result<()> {
         if self.save(tensor, Some(0))? {
-            self.data = Some(tensor.base_mut().alias_of_fresh()?.into());
+            self.data = Some(match graph::is_seen_by_python(tensor) {
+                true => graph::visible_alias(tensor)?,
+                false => tensor.base_mut().alias_of_fresh()?.into(),
+            });
         }
         Ok(())
     }
@@ -253,14 +256,15 @@ impl SavedVariable {
             return Ok(data.clone());
         }
         let dual = self.is_output && crate::forward::is_open();
-        if (!corten_core::grad_mode_enabled() && !dual) || self.is_leaf {
+        let hidden = !corten_core::grad_mode_enabled() && !dual;
+        if self.is_leaf || hidden && !graph::is_seen_by_python(data) {
             // Nobody can tell the difference, and an alias of an alias costs an allocation.
             return Ok(data.clone());
         }
         let Some(grad_fn) = self.grad_fn(data, saved_for)? else {
             bug!("No grad_fn for non-leaf saved tensor");
         };
-        let variable = graph::detached_alias(data)?;
+        let variable = graph::visible_alias(data)?;
         if dual {
             crate::forward::restore(&variable, grad_fn.tangent(self.output_nr))?;
         }

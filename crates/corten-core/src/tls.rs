@@ -187,6 +187,21 @@ pub fn set_excluded(keys: KeySet, excluded: bool) {
     });
 }
 
+/// Replaces the included and the excluded keys of this thread; returns those before.
+///
+/// ```
+/// use corten_core::{DispatchKey, KeySet, tls};
+///
+/// let (include, exclude) = (tls::local_include(), tls::local_exclude());
+/// let before = tls::replace_key_sets(include.with(DispatchKey::Tracer), exclude);
+/// assert_eq!(before, (include, exclude));
+/// tls::replace_key_sets(include, exclude);
+/// ```
+pub fn replace_key_sets(include: KeySet, exclude: KeySet) -> (KeySet, KeySet) {
+    let before = update(|state| (state.include, state.exclude) = (include, exclude));
+    (before.include, before.exclude)
+}
+
 macro_rules! modes {
     ($($(#[$doc:meta])* $get:ident $set:ident $bit:ident;)*) => {$(
         $(#[$doc])*

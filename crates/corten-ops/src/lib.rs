@@ -34,6 +34,7 @@ pub mod shortcut;
 pub mod sparse;
 mod stub;
 mod tensor;
+pub mod zero_tensor;
 
 #[allow(
     missing_docs,

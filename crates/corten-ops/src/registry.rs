@@ -248,6 +248,8 @@ pub trait AnyOp: Any + Sync {
     fn deregister(&self, id: u64);
     /// What is registered, oldest first.
     fn kernels(&self) -> Vec<(Target, &'static str)>;
+    /// Lets the next calls look for their kernels again.
+    fn clear_lookups(&self);
     /// Whether a call has looked for a kernel.
     fn was_called(&self) -> bool;
     /// Whether a kernel other than a fallback serves the highest of the keys.

@@ -12,6 +12,7 @@ mod args;
 mod autocast;
 mod autograd;
 mod blocks;
+mod call_form;
 mod creation;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -20,6 +21,7 @@ mod files;
 mod functions;
 mod global_settings;
 mod host_memory;
+mod keys;
 mod lent;
 mod library;
 mod modes;
@@ -92,6 +94,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(dlpack::functions());
     rows.extend(files::functions());
     rows.extend(lent::functions());
+    rows.extend(keys::functions());
     rows.extend(library::functions());
     rows.extend(global_settings::functions());
     rows.extend(host_memory::functions());

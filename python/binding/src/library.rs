@@ -31,7 +31,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             let defined = Library::new(bound.str(0)?).define(bound.str(1)?)?;
             Obj::str_from(&defined.def().qualified_name())
         }),
-        method!("_dispatch_keys", |_m: &Obj, _a: Args<'_>| {
+        method!("_dispatch_key_names", |_m: &Obj, _a: Args<'_>| {
             Obj::tuple(corten_core::DispatchKey::ALL.iter().map(|key| Obj::str_from(key.name())))
         }),
         method!("_library_impl", implement),
@@ -82,7 +82,7 @@ fn find(name: &str) -> Py<&'static dyn AnyOp> {
     registry::find(name).ok_or_else(|| runtime_error(format!("operator {name} does not exist")))
 }
 
-fn key(name: &str) -> Py<Target> {
+pub(crate) fn key(name: &str) -> Py<Target> {
     Target::from_name(name)
         .ok_or_else(|| runtime_error(format!("could not parse dispatch key: {name}")))
 }
@@ -92,7 +92,7 @@ fn key(name: &str) -> Py<Target> {
 /// Devices are taken as they are named, whether there is one or not: programs register kernels for
 /// all of them. Other keys without a tensor or a mode that has them are refused.
 fn reachable(op: &str, name: &str) -> Py<Target> {
-    const OTHERS: [&str; 15] = [
+    const OTHERS: [&str; 20] = [
         "Undefined",
         "BackendSelect",
         "Python",
@@ -106,6 +106,11 @@ fn reachable(op: &str, name: &str) -> Py<Target> {
         "FuncTorchDynamicLayerFrontMode",
         "MkldnnCPU",
         "Named",
+        "Functionalize",
+        "ZeroTensor",
+        "Tracer",
+        "Fake",
+        "PreDispatch",
         "CompositeImplicitAutograd",
         "CompositeExplicitAutograd",
     ];
@@ -157,16 +162,29 @@ fn keep(registration: Registration, function: Option<Removable>) -> Py<Obj> {
 
 /// `_library_impl(name, key, function)`: the kernel of an operator for a key is a Python function.
 fn implement(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    let bound = parser!("_library_impl(str name, str key, any function)").parse(None, args)?;
+    let bound = parser!("_library_impl(str name, str key, any function, bool with_keys=False)")
+        .parse(None, args)?;
     let function = Arc::new(Mutex::new(Some(Shared::new(bound.object(2)?.clone()))));
     let called = function.clone();
+    let lead = if bound.bool(3)? { Lead::Keys } else { Lead::Nothing };
     let kernel = move |call: &BoxedCall, stack: &mut Stack| {
         let present = || lock(&called).as_ref().map(Shared::get);
-        run(call, present, stack, false)
+        run_led(call, present, stack, lead)
     };
     let op = find(bound.str(0)?)?;
     let target = reachable(bound.str(0)?, bound.str(1)?)?;
     keep(op.implement_boxed(target, Arc::new(kernel)), Some(function))
+}
+
+/// What a function is given before the arguments of a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lead {
+    Nothing,
+    /// The operator's name.
+    Name,
+    /// The keys that are not yet handled, as a number.
+    Keys,
+    NameAndKeys,
 }
 
 /// Calls the function, which is asked for with the interpreter lock held, with the arguments of the
@@ -177,6 +195,16 @@ pub(crate) fn run(
     stack: &mut Stack,
     with_name: bool,
 ) -> Result<()> {
+    run_led(call, function, stack, if with_name { Lead::Name } else { Lead::Nothing })
+}
+
+/// As [`run`], with what is wanted before the arguments.
+pub(crate) fn run_led(
+    call: &BoxedCall,
+    function: impl FnOnce() -> Option<Obj>,
+    stack: &mut Stack,
+    lead: Lead,
+) -> Result<()> {
     let schema = call.op().schema();
     let name = call.op().def().qualified_name();
     let arguments = std::mem::take(stack);
@@ -186,8 +214,11 @@ pub(crate) fn run(
         };
         let dict = Obj::dict()?;
         let mut positional = Vec::new();
-        if with_name {
+        if matches!(lead, Lead::Name | Lead::NameAndKeys) {
             positional.push(Obj::str_from(&name)?);
+        }
+        if matches!(lead, Lead::Keys | Lead::NameAndKeys) {
+            positional.push(Obj::int(call.keys().0 as i64)?);
         }
         for (argument, value) in schema.arguments.iter().zip(arguments.iter()) {
             let object = wrap_value(value.clone())?;
@@ -203,7 +234,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn results(name: &str, declared: &[Return], result: &Obj) -> Py<Stack> {
+pub(crate) fn results(name: &str, declared: &[Return], result: &Obj) -> Py<Stack> {
     match declared {
         [] => Ok(Stack::new()),
         [one] => Ok(std::iter::once(value(name, &one.ty, result)?).collect()),

@@ -1,14 +1,15 @@
 //! Dispatch modes: Python functions that see every call of an operator below autograd, and traces,
 //! which see those that programs make, before operators made of others call these.
 
-use crate::library::run;
+use crate::call_form::CallForm;
+use crate::library::{results, run};
 use crate::py::errors::type_error;
-use crate::py::gil::Shared;
+use crate::py::gil::{Shared, call_python};
 use crate::py::{Args, Obj, Py, ffi, method};
 use corten_core::tls::{local_include, set_included};
 use corten_core::{DispatchKey, KeySet, Result, err};
 use corten_ops::dispatch::set_fallback;
-use corten_ops::{BoxedCall, IValue, Stack, registry};
+use corten_ops::{BoxedCall, Stack};
 use std::sync::{Arc, OnceLock};
 
 const KEY: DispatchKey = DispatchKey::Python;
@@ -24,14 +25,14 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
         method!("_set_dispatch_handler", |_m: &Obj, args: Args<'_>| {
             let [function] = args.positional else { return Err(type_error("a function expected")) };
             if HANDLER.set(Shared::new(function.clone())).is_ok() {
-                set_fallback(KEY, Arc::new(|call, stack| handle(&HANDLER, call, stack)));
+                set_fallback(KEY, Arc::new(dispatch));
             }
             Ok(Obj::none())
         }),
         method!("_set_trace_handler", |_m: &Obj, args: Args<'_>| {
             let [function] = args.positional else { return Err(type_error("a function expected")) };
             if TRACER.set(Shared::new(function.clone())).is_ok() {
-                set_fallback(TRACE, Arc::new(|call, stack| handle(&TRACER, call, stack)));
+                set_fallback(TRACE, Arc::new(trace));
             }
             Ok(Obj::none())
         }),
@@ -48,30 +49,22 @@ fn switch(key: DispatchKey, args: Args<'_>) -> Py<Obj> {
     Ok(Obj::bool(before))
 }
 
-fn handle(handler: &OnceLock<Shared>, call: &BoxedCall, stack: &mut Stack) -> Result<()> {
-    let handler = handler.get().ok_or_else(|| err!(Runtime, "no dispatch mode is active"))?;
-    if handler_takes_numbers(call) {
-        numbers_of_wrapped(stack)?;
-    }
-    run(call, || Some(handler.get()), stack, true)
-}
-
-/// Whether Python calls the operator with numbers: its operands may be such, or an overload takes a scalar.
-fn handler_takes_numbers(call: &BoxedCall) -> bool {
-    let def = call.op().def();
-    let scalar = || registry::find(&format!("{}::{}.Scalar", def.namespace, def.name)).is_some();
-    def.numbers || (def.overload == "Tensor" && scalar())
-}
-
-/// Puts numbers that became operands back in their places: that is how Python passes them.
-fn numbers_of_wrapped(stack: &mut Stack) -> Result<()> {
-    for value in stack.iter_mut() {
-        if let IValue::Tensor(operand) = value
-            && operand.defined()
-            && operand.is_wrapped_number()
-        {
-            *value = crate::tensor::item(operand)?.into();
-        }
-    }
+/// Hands a call to the modes of Python, in the form in which they expect it.
+fn dispatch(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
+    let handler = HANDLER.get().ok_or_else(|| err!(Runtime, "no dispatch mode is active"))?;
+    let arguments = std::mem::take(stack);
+    *stack = call_python(|| {
+        let mut form = CallForm::new(call.op(), &arguments)?;
+        form.positional.insert(0, Obj::str_from(&form.name)?);
+        let positional = Obj::tuple(form.positional.into_iter().map(Ok))?;
+        let result = handler.get().call_tuple(&positional, Some(&form.named))?;
+        results(&form.name, &call.op().schema().returns, &result)
+    })?;
     Ok(())
+}
+
+/// Hands a call to the tracer, with all arguments.
+fn trace(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
+    let handler = TRACER.get().ok_or_else(|| err!(Runtime, "no trace is being made"))?;
+    run(call, || Some(handler.get()), stack, true)
 }

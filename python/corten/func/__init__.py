@@ -7,7 +7,8 @@ from corten.func._derivatives import (
 from corten.func._modules import (
     functional_call, replace_all_batch_norm_modules_, stack_module_state,
 )
-from corten.func._rearrange import functionalize, rearrange
+from corten._functionalization import functionalize
+from corten.func._rearrange import rearrange
 from corten._functorch.vmap import vmap
 
 __all__ = [

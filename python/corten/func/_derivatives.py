@@ -13,6 +13,7 @@ from corten import _C
 from corten.autograd import forward_ad
 from corten.autograd._recording import recording
 from corten._functorch.vmap import vmap
+from corten.utils._python_dispatch import hidden_alias
 from corten.utils._pytree import (
     tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten,
 )
@@ -25,14 +26,14 @@ def _own(tensor):
     # Every item of a batch around has a gradient of its own.
     tensor = _C._recordable(_C._vmap_everywhere(tensor))
     if tensor.requires_grad:
-        return tensor.view_as(tensor)
+        return hidden_alias(tensor, lambda one: one.view_as(one))
     return _detached(tensor).requires_grad_()
 
 
 def _detached(tensor):
     """The tensor without its graph. Its tangent, which belongs to a derivative around, stays."""
     primal, tangent = forward_ad.unpack_dual(tensor)
-    primal = primal.detach()
+    primal = hidden_alias(primal, _Tensor.detach)
     return primal if tangent is None else forward_ad.make_dual(primal, tangent)
 
 

@@ -1,35 +1,13 @@
-"""``rearrange``: permutations and reshapes by a pattern; ``functionalize``."""
+"""``rearrange``: permutations and reshapes by a pattern."""
 
 from __future__ import annotations
 
-import functools
 import re
 
 import corten
 
 _TOKEN = re.compile(r"\s*(\.\.\.|[()]|[^\s().]+|\S)")
 _ELLIPSIS = "..."
-
-
-def functionalize(func, *, remove="mutations"):
-    """A function with the same results, for tracers that record no writes. Functions run as they
-    are here: there is nothing to take out.
-
-    Raises:
-        RuntimeError: There is no such way of removing writes.
-    """
-    if remove not in ("mutations", "mutations_and_views"):
-        raise RuntimeError(
-            f"functionalize(f, remove={remove!r}): received invalid argument for remove={remove}. "
-            "Valid options are:\n     remove='mutations': writes are taken out\n     "
-            "remove='mutations_and_views': views as well"
-        )
-
-    @functools.wraps(func)
-    def wrapped(*args, **kwargs):
-        return func(*args, **kwargs)
-
-    return wrapped
 
 
 def rearrange(tensor, pattern, **axes_lengths):

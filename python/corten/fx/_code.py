@@ -11,7 +11,9 @@ import typing
 from dataclasses import dataclass, field
 
 import corten
+from corten.utils import _pytree as pytree
 
+from . import _pytree as fx_pytree
 from .node import Node, _qualified_name, _type_repr
 
 #: How operators are written.
@@ -32,13 +34,13 @@ INPLACE_METHODS = {
 #: What generated code may use without an import.
 GLOBALS = {
     "inf": math.inf, "nan": math.nan, "NoneType": type(None), "torch": corten,
-    "device": corten.device,
+    "device": corten.device, "fx_pytree": fx_pytree, "pytree": pytree,
 }
 _ORIGINS = {
     list: typing.List, dict: typing.Dict, set: typing.Set, frozenset: typing.FrozenSet,
     tuple: typing.Tuple,
 }
-_TAKEN = frozenset((*keyword.kwlist, *vars(builtins), *GLOBALS, "fx_pytree", "pytree"))
+_TAKEN = frozenset((*keyword.kwlist, *vars(builtins), *GLOBALS))
 
 
 class Namespace:
@@ -79,9 +81,12 @@ class PythonCode:
     src: str
     globals: dict = field(default_factory=dict)
     _lineno_map: dict | None = None
+    _prologue_start: int = 0
 
 
-class _Writer:
+class Writer:
+    """Writes nodes as statements, and collects the objects that these name."""
+
     def __init__(self, root):
         self.root, self.globals, self.names = root, dict(GLOBALS), Namespace()
         self.wrapped, self.returns = {}, ""
@@ -139,9 +144,9 @@ class _Writer:
         written = [self.value(arg) for arg in args]
         return ", ".join(written + [f"{name} = {self.value(arg)}" for name, arg in kwargs.items()])
 
-    def statement(self, node):
-        """One line for a node; nothing for placeholders."""
-        name = repr(node) + (f" : {self.annotation(node.type)}" if node.type else "")
+    def statement(self, node, note="", output=None):
+        """One line for a node; nothing for placeholders. ``note`` is written as its type."""
+        name = repr(node) + (note or (f" : {self.annotation(node.type)}" if node.type else ""))
         if node.op == "get_attr":
             return f"{name} = {attribute(self.root, node.target)}"
         if node.op == "call_module":
@@ -153,7 +158,7 @@ class _Writer:
         if node.op == "output":
             if node.type is not None:
                 self.returns = f" -> {self.annotation(node.type)}"
-            return f"return {self.value(node.args[0])}"
+            return output(node.args[0]) if output else f"return {self.value(node.args[0])}"
         return self.call(node, name)
 
     def call(self, node, name):
@@ -183,40 +188,3 @@ def attribute(base, target):
     for part in target.split("."):
         base = f"{base}.{part}" if part.isidentifier() else f'getattr({base}, "{part}")'
     return base
-
-
-def _last_uses(nodes):
-    """For every node, the values that nothing behind it needs."""
-    seen, found = set(), {}
-    for user in reversed(nodes):
-        for node in user.all_input_nodes:
-            if node not in seen:
-                seen.add(node)
-                found.setdefault(user, []).append(node)
-    return found
-
-
-def python_code(graph, root_module, verbose=False):
-    """The function ``forward`` of a graph."""
-    writer, nodes = _Writer(root_module), list(graph.nodes)
-    last, parameters, body = _last_uses(nodes), [root_module], []
-    if verbose:
-        body.append("# No stacktrace found for following nodes")
-    for node in nodes:
-        if node.op == "placeholder":
-            kind = f" : {writer.annotation(node.type)}" if node.type else ""
-            default = f" = {writer.value(node.args[0])}" if node.args else ""
-            parameters.append(f"{node.target}{kind}{default}")
-            raw = node.target.replace("*", "")
-            if raw != repr(node):
-                body.append(f"{node!r} = {raw}")
-            continue
-        line = writer.statement(node)
-        gone = [] if node.op == "output" else last.get(node, []) + ([] if node.users else [node])
-        body.append(line + (f";  {' = '.join([*map(repr, gone), 'None'])}" if gone else ""))
-    if not body:
-        body.append("pass")
-    wraps = "\n".join(f'torch.fx._symbolic_trace.wrap("{name}")' for name in writer.wrapped)
-    head = f"def forward({', '.join(parameters)}){writer.returns}:"
-    lines = "\n".join(f"    {line}" for line in (*body, ""))
-    return PythonCode(f"\n{wraps}\n\n{head}\n{lines}", writer.globals)

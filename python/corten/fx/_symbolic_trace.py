@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
+import warnings
 from types import FunctionType
 
 import corten
 from corten import nn
+from corten.utils import _pytree as pytree
 
+from ._codegen import _PyTreeCodeGen, _PyTreeInfo
 from .graph import Graph
 from .graph_module import GraphModule
 from ._compatibility import compatibility as compatibility
@@ -55,6 +59,13 @@ def is_fx_tracing():
 
 
 is_fx_symbolic_tracing = is_fx_tracing
+
+
+def _transfer_attributes(source, node):
+    for name, value in vars(source).items():
+        if hasattr(value, "__call__"):
+            continue
+        setattr(node, name, value)
 
 
 def _assert_is_none(value, msg):
@@ -168,39 +179,95 @@ class Tracer(TracerBase):
     def create_args_for_root(self, root_fn, is_module, concrete_args=None):
         """What to call, and the values to call it with: placeholders for the parameters of a function.
 
-        ``*args`` and ``**kwargs`` are one value each; what is called takes them as such."""
+        ``*args`` and ``**kwargs`` are one value each; what is called takes them as such. Where
+        ``concrete_args`` has trees of placeholders, these are the values of their leaves."""
         plain = inspect.unwrap(root_fn)
         code, hints = plain.__code__, getattr(plain, "__annotations__", {})
-        signature = inspect.signature(root_fn)
-        count = code.co_argcount + code.co_kwonlyargcount
+        signature = inspect.signature(plain)
+        count, flags = code.co_argcount + code.co_kwonlyargcount, code.co_flags
         names, args = list(code.co_varnames), [self.root] if is_module else []
-        if count == 0 and is_module and not code.co_flags & inspect.CO_VARARGS:
+        if count == 0 and is_module:
             raise RuntimeError("``self`` argument cannot be part of *args expansion!")
+        if isinstance(concrete_args, tuple):
+            if concrete_args and flags & HAS_VARSTUFF and count == 1:
+                return root_fn, args + self._numbered(concrete_args)
+            if count - len(args) != len(concrete_args):
+                raise RuntimeError(
+                    f"Tracing expected {count - len(args)} arguments but got {len(concrete_args)} concrete arguments"
+                )
+            concrete_args = dict(zip(names[len(args):count], concrete_args))
         for name in names[len(args):count]:
             args.append(self._placeholder(name, signature.parameters.get(name), hints, concrete_args))
-        if not code.co_kwonlyargcount and not code.co_flags & HAS_VARSTUFF:
-            return root_fn, args
-        rest = iter(names[count:])
+        called, rest = root_fn, iter(names[count:])
         for flag, stars in ((inspect.CO_VARARGS, "*"), (inspect.CO_VARKEYWORDS, "**")):
-            if code.co_flags & flag:
-                args.append(self.create_proxy("placeholder", stars + next(rest), (), {}))
-        return _patch_function(plain, len(args)), args
+            if flags & flag:
+                args.append(self._placeholder(stars + next(rest), None, {}, concrete_args))
+        if code.co_kwonlyargcount or flags & HAS_VARSTUFF:
+            called = _patch_function(plain, len(args))
+        return self._flattened(called, args, names[:count])
+
+    def _numbered(self, concrete_args):
+        """A placeholder for each of some arguments that have no names."""
+        made = []
+        for place, value in enumerate(concrete_args):
+            made.append(self.create_proxy("placeholder", f"input_{place}", (), {}))
+            if isinstance(value, PHBase) and value is not PH:
+                _transfer_attributes(value, made[-1].node)
+        return made
+
+    def _flattened(self, called, args, names):
+        """A function of the leaves of arguments, if these are trees."""
+        leaves, spec = pytree.tree_flatten(tuple(args))
+        if all(child.is_leaf() for child in spec.children()):
+            return called, args
+        self.graph._codegen = _PyTreeCodeGen(_PyTreeInfo(names, spec, None))
+
+        def of_leaves(*args):
+            result, out_spec = pytree.tree_flatten(called(*pytree.tree_unflatten(list(args), spec)))
+            codegen = self.graph._codegen
+            codegen.pytree_info = codegen.pytree_info._replace(out_spec=out_spec)
+            return result
+
+        return of_leaves, leaves
 
     def _placeholder(self, name, parameter, hints, concrete_args):
         default = () if parameter is None or parameter.default is inspect.Parameter.empty else (
             parameter.default,
         )
-        if isinstance((concrete_args or {}).get(name, PH), PHBase):
+        if name[0] == "*":
+            default = ()
+        if name not in (concrete_args or {}):
             return self.create_proxy("placeholder", name, default, {}, type_expr=hints.get(name))
-        value, kind = concrete_args[name], hints.get(name)
-        made = self.create_proxy("placeholder", f"{name}_1", default, {}, type_expr=kind)
+        count = itertools.count(1)
+        kind = hints.get(name)
+
+        def one(value):
+            made = self.create_proxy("placeholder", f"{name}_{next(count)}", default, {}, type_expr=kind)
+            if isinstance(value, PHBase):
+                if value is not PH:
+                    _transfer_attributes(value, made.node)
+                return made
+            self._specialise(name, value, made)
+            return value
+
+        return pytree.tree_map(one, concrete_args[name])
+
+    def _specialise(self, name, value, made):
+        """Records that an input must be what it was in the trace."""
         if value is None:
             message = f"{name} has been specialized to have value None but got another value"
             self.create_proxy("call_function", _assert_is_none, (made, message), {})
-        elif isinstance(value, (bool, int, float, str)):
+        elif type(value) in (bool, int, float):
             message = f"{name} has been specialized to have value {value} but got another value"
             corten._assert(made == value, message)
-        return value
+        elif isinstance(value, str):
+            message = f"{name} has been specialized to have value {value} but got another value"
+            corten._assert(made == value, message)
+        else:
+            warnings.warn(
+                f"Was not able to add assertion to guarantee correct input {name} to specialized function. It is up "
+                "to the user to make sure that your inputs match the inputs you specialized the function with."
+            )
 
     def trace(self, root, concrete_args=None):
         """The graph of a module or function; ``concrete_args`` gives parameters known values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 
 from . import _code
@@ -9,9 +10,10 @@ from ._code import INPLACE_METHODS as inplace_methods  # noqa: N812, F401
 from ._code import MAGIC_METHODS as magic_methods  # noqa: N812, F401
 from ._code import PythonCode
 from ._code import Namespace as _Namespace
+from ._codegen import CodeGen, _BoxedCodeGen, _PyTreeCodeGen, _PyTreeInfo  # noqa: F401
 from .node import Node, map_arg
 
-__all__ = ["Graph", "PythonCode"]
+__all__ = ["CodeGen", "Graph", "PythonCode"]
 
 _reflectable = ("add", "sub", "mul", "floordiv", "truediv", "div", "mod", "pow", "lshift", "rshift",
                 "and_", "or_", "xor", "getitem", "matmul")
@@ -56,6 +58,19 @@ class _InsertPoint:
         self.graph._insert = self.before
 
 
+class _Restored:
+    """Takes a transformer of code back when a block ends."""
+
+    def __init__(self, codegen, before):
+        self.codegen, self.before = codegen, before
+
+    def __enter__(self):
+        return None
+
+    def __exit__(self, kind, value, traceback):
+        self.codegen._body_transformer = self.before
+
+
 class Graph:
     """Placeholders, calls and one output, in the order in which they run."""
 
@@ -65,6 +80,7 @@ class Graph:
         self._len = 0
         self._graph_namespace = _Namespace()
         self._owning_module, self._tracer_cls, self._tracer_extras = owning_module, tracer_cls, tracer_extras
+        self._codegen, self._co_fields = CodeGen(), {}
 
     @property
     def owning_module(self):
@@ -254,7 +270,34 @@ class Graph:
     def python_code(self, root_module, *, verbose=False, include_stride=False, include_device=False,
                     colored=False, **kwargs):
         """The graph as the source of a function ``forward``."""
-        return _code.python_code(self, root_module, verbose)
+        return self._codegen._gen_python_code(
+            self.nodes, root_module, verbose=verbose, include_stride=include_stride,
+            include_device=include_device, colored=colored, **kwargs,
+        )
+
+    def set_codegen(self, codegen):
+        """Says how the graph becomes code."""
+        self._codegen = codegen
+
+    def process_inputs(self, *args):
+        """The inputs of the graph for the arguments of the generated function."""
+        return self._codegen.process_inputs(*args)
+
+    def process_outputs(self, out):
+        """The result of the generated function for the output of the graph."""
+        return self._codegen.process_outputs(out)
+
+    def on_generate_code(self, make_transformer):
+        """Has a function change the lines of generated code: what ``make_transformer`` makes of the one that did
+        so far, or of None. In a ``with`` block it does so until the block ends."""
+        before = self._codegen._body_transformer
+        self._codegen._body_transformer = make_transformer(before)
+        return _Restored(self._codegen, before)
+
+    def _clear_nodes(self):
+        for node in reversed(self.nodes):
+            node.meta.clear()
+            self.erase_node(node)
 
     def print_tabular(self):
         """Prints the nodes as a table, for which the package ``tabulate`` is needed."""
@@ -274,9 +317,8 @@ class Graph:
         return f"graph():{lines}"
 
     def __deepcopy__(self, memo=None):
-        from copy import deepcopy
-
         made, values = Graph(tracer_cls=self._tracer_cls), {}
+        made._codegen = copy.deepcopy(self._codegen, memo)
         copied = made.graph_copy(self, values, return_output_node=True)
         if copied is not None:
             result, old = copied
@@ -284,7 +326,7 @@ class Graph:
             new.meta = dict(old.meta)
         for node in made.nodes:
             node.meta = {
-                key: deepcopy(value, memo) if not isinstance(value, type) else value
+                key: copy.deepcopy(value, memo) if not isinstance(value, type) else value
                 for key, value in node.meta.items()
             }
         return made

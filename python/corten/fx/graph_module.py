@@ -10,6 +10,7 @@ import types
 import corten
 from corten import nn
 
+from ._code import GLOBALS, PythonCode
 from .graph import Graph
 
 __all__ = ["GraphModule", "reduce_graph_module"]
@@ -53,6 +54,21 @@ def _assign_attr(value, target, name):
         target.register_buffer(last, value)
     else:
         setattr(target, last, value)
+
+
+def _indented(code):
+    return "\n".join(f"    {line}" if line.strip() else "" for line in code.split("\n"))
+
+
+def _readable(module, name, options):
+    """A graph as a class, with those of modules below."""
+    code = module.graph.python_code("self", verbose=True, **options).src.lstrip("\n")
+    text = f"class {name}(torch.nn.Module):\n{_indented(code)}"
+    options = {key: value for key, value in options.items() if key != "expanded_def"}
+    for child, inner in module.named_children():
+        if isinstance(inner, GraphModule):
+            text += "\n" + _indented(_readable(inner, child, options))
+    return text
 
 
 class GraphModule(nn.Module):
@@ -113,6 +129,10 @@ class GraphModule(nn.Module):
         """Generates ``forward`` again, after changes of the graph."""
         made = self._graph.python_code(root_module="self")
         self.__dict__["_code"] = made.src
+        self.__dict__["_lineno_map"], self.__dict__["_prologue_start"] = made._lineno_map, made._prologue_start
+        info = getattr(self._graph._codegen, "pytree_info", None)
+        if info is not None:
+            self.__dict__["_in_spec"], self.__dict__["_out_spec"] = info.in_spec, info.out_spec
         type(self).forward = _compiled(made)
         return made
 
@@ -125,16 +145,14 @@ class GraphModule(nn.Module):
         return "\n".join([text, self._code, reminder])
 
     def print_readable(self, print_output=True, include_stride=False, include_device=False,
-                       colored=False, **kwargs):
+                       colored=False, *, fast_sympy_print=False, expanded_def=False, additional_meta=None):
         """Prints the graph as a class, with the graphs of modules below; gives the text."""
-        code = self._graph.python_code("self", verbose=True).src.strip("\n ")
-        lines = [f"class {type(self).__name__}(torch.nn.Module):"]
-        lines += [f"    {line}" if line else "" for line in code.split("\n")]
-        text = "\n".join(lines) + "\n"
-        for name, child in self.named_children():
-            if isinstance(child, GraphModule):
-                inner = child.print_readable(print_output=False)
-                text += "\n" + "\n".join(f"    {line}" if line else "" for line in inner.split("\n"))
+        options = {"include_stride": include_stride, "include_device": include_device, "colored": colored}
+        if expanded_def:
+            options["expanded_def"] = True
+        if additional_meta:
+            options["additional_meta"] = additional_meta
+        text = _readable(self, type(self).__name__, options)
         if print_output:
             print(text)
         return text
@@ -211,7 +229,7 @@ class GraphModule(nn.Module):
         members["_graphmodule_cls_name"] = type(self).__name__
         names = {
             key: value for key, value in code.globals.items()
-            if key not in ("inf", "nan", "NoneType", "torch", "device")
+            if key not in GLOBALS
         }
         return reduce_graph_module, (members, names)
 
@@ -229,8 +247,6 @@ def reduce_graph_module(body, import_block):
     class KeepModules(Tracer):
         def is_leaf_module(self, m, module_qualified_name):
             return True
-
-    from ._code import GLOBALS, PythonCode
 
     members = dict(body)
     members.pop("_graphmodule_cls_name", None)

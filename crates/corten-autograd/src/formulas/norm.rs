@@ -50,6 +50,26 @@ pub fn layer_norm_grads(
     differentiable(mask, grad, input, weight, &inner, &outer, eps, &Spread::Trailing)
 }
 
+/// As [`batch_norm_grads`], where the running statistics are always there.
+///
+/// # Errors
+/// Those of the operators.
+pub fn functional_batch_norm_grads(
+    needs: &[bool],
+    grad: &Tensor,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    save_mean: &Tensor,
+    save_invstd: &Tensor,
+    training: bool,
+    eps: f64,
+) -> Result<Vec<Tensor>> {
+    let (mean, var) = (Some(running_mean), Some(running_var));
+    batch_norm_grads(needs, grad, input, weight, mean, var, save_mean, save_invstd, training, eps)
+}
+
 /// Gradients of batch normalisation with respect to input, weight and bias.
 ///
 /// # Errors

@@ -548,7 +548,11 @@ impl TensorImpl {
 }
 
 /// The keys of tensors whose elements are not numbers that lie in the order of the strides.
-pub(super) const NOT_DENSE: KeySet = NOT_STRIDED.union(KeySet::of(&[DispatchKey::Quantized]));
+pub(super) const NOT_DENSE: KeySet = NOT_STRIDED.union(KeySet::of(&[
+    DispatchKey::Quantized,
+    DispatchKey::ZeroTensor,
+    DispatchKey::Functionalize,
+]));
 
 pub(super) const NOT_STRIDED: KeySet = KeySet::of(&[
     DispatchKey::Sparse,

@@ -9,6 +9,7 @@ pub mod copy;
 pub mod decomposed;
 pub mod factory;
 pub mod fake_quantize;
+pub mod functional;
 pub mod histogram;
 pub mod index;
 pub mod lazy;

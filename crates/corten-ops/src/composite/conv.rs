@@ -64,7 +64,8 @@ fn convolution(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    op::convolution(input, weight, bias, stride, padding, dilation, false, &[0], groups)
+    let output_padding = &[0, 0, 0][..weight.dim().saturating_sub(2).clamp(1, 3)];
+    op::convolution(input, weight, bias, stride, padding, dilation, false, output_padding, groups)
 }
 
 /// The output has the size of the input. What cannot be padded on both sides alike is padded on

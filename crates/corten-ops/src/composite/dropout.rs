@@ -136,7 +136,10 @@ fn noise(input: &Tensor, p: f64, grain: Grain) -> Result<Tensor> {
     // Complex numbers are kept or dropped as a whole.
     let dtype = input.dtype().to_real();
     let noise = match grain {
-        Grain::Element => op::empty_like(input, Some(dtype), None, None, None, None)?,
+        Grain::Element => {
+            let dtype = (dtype != input.dtype()).then_some(dtype);
+            op::empty_like(input, dtype, None, None, None, None)?
+        }
         Grain::Feature => {
             ensure!(
                 input.dim() >= 2,

@@ -1,7 +1,9 @@
 //! Index operators made of others.
 
 use crate::{Tensor, derived, op};
-use corten_core::{DType, Dims, Result, Scalar, ensure, geometry};
+use corten_core::{
+    DType, Dims, DispatchKey, Layout, Result, ResultTypeState, Scalar, ensure, geometry, tls,
+};
 
 /// The positions of the elements that are not zero, one tensor per dimension.
 pub fn nonzero_numpy(self_: &Tensor) -> Result<Vec<Tensor>> {
@@ -69,9 +71,18 @@ pub fn where_(condition: &Tensor) -> Result<Vec<Tensor>> {
     op::nonzero_numpy(condition)
 }
 
-/// A number as a tensor beside another operand of `where`.
-fn choice(value: Scalar) -> Result<Tensor> {
-    derived::wrapped(value)
+/// A number as a tensor beside another operand of `where`. Functions of Python that see every call see that it
+/// is made, with the dtype of the result.
+fn choice(value: Scalar, other: &Tensor) -> Result<Tensor> {
+    let wrapped = derived::wrapped(value)?;
+    if !tls::local_include().has(DispatchKey::Python) {
+        return Ok(wrapped);
+    }
+    let mut result = ResultTypeState::new();
+    result.push_tensor(other.dtype(), other.dim(), other.is_wrapped_number())?;
+    result.push_scalar(&value)?;
+    let dtype = Some(result.finish()?);
+    op::scalar_tensor(value, dtype, Some(Layout::Strided), Some(other.device()), None)
 }
 
 /// A number where the condition is true, elements of `other` elsewhere.
@@ -79,7 +90,7 @@ fn choice(value: Scalar) -> Result<Tensor> {
 /// # Errors
 /// Those of `where`.
 pub fn where_scalar_self(condition: &Tensor, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    op::where_self(condition, &choice(self_)?, other)
+    op::where_self(condition, &choice(self_, other)?, other)
 }
 
 /// Elements of `self` where the condition is true, a number elsewhere.
@@ -87,7 +98,7 @@ pub fn where_scalar_self(condition: &Tensor, self_: Scalar, other: &Tensor) -> R
 /// # Errors
 /// Those of `where`.
 pub fn where_scalar_other(condition: &Tensor, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    op::where_self(condition, self_, &choice(other)?)
+    op::where_self(condition, self_, &choice(other, self_)?)
 }
 
 /// One number where the condition is true, another elsewhere.
@@ -95,7 +106,7 @@ pub fn where_scalar_other(condition: &Tensor, self_: &Tensor, other: Scalar) -> 
 /// # Errors
 /// Those of `where`.
 pub fn where_scalar(condition: &Tensor, self_: Scalar, other: Scalar) -> Result<Tensor> {
-    op::where_self(condition, &choice(self_)?, &choice(other)?)
+    op::where_self(condition, &derived::wrapped(self_)?, &derived::wrapped(other)?)
 }
 
 /// Fills the main diagonal of a tensor whose dimensions are equal, or of a matrix; of a tall matrix

@@ -4,7 +4,7 @@ use super::groups::{is_autocast, is_autograd};
 use super::table::{BoxedCall, BoxedKernel};
 use crate::Tensor;
 use crate::boxed::{IValue, Stack};
-use crate::registry::{self, Gradient, OpDef};
+use crate::registry::{self, AnyOp, Gradient, OpDef};
 use corten_core::{DispatchKey, Result, bail, bug, grad_mode_enabled};
 use std::sync::{Arc, Once, OnceLock, PoisonError, RwLock};
 
@@ -21,7 +21,7 @@ static FALLBACKS: RwLock<Vec<(DispatchKey, Fallback)>> = RwLock::new(Vec::new())
 
 /// Registers a kernel for every operator that has none at `key`.
 ///
-/// Operators called at that key before keep what they found: register fallbacks at start-up.
+/// Operators that were called before look their kernels up again.
 pub fn set_fallback(key: DispatchKey, kernel: BoxedKernel) {
     set(key, Fallback::Kernel(kernel));
 }
@@ -35,6 +35,20 @@ fn set(key: DispatchKey, fallback: Fallback) {
     let mut all = FALLBACKS.write().unwrap_or_else(PoisonError::into_inner);
     all.retain(|(other, _)| *other != key);
     all.push((key, fallback));
+    drop(all);
+    clear_lookups();
+}
+
+/// Takes the fallback of a key out again.
+pub fn remove_fallback(key: DispatchKey) {
+    let mut all = FALLBACKS.write().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|(other, _)| *other != key);
+    drop(all);
+    clear_lookups();
+}
+
+fn clear_lookups() {
+    registry::all().into_iter().filter(|op| op.was_called()).for_each(AnyOp::clear_lookups);
 }
 
 pub(super) fn of(key: DispatchKey, def: &OpDef) -> Option<Fallback> {
@@ -76,6 +90,7 @@ pub fn install_default_fallbacks() {
         crate::opaque::register();
         crate::sparse::compressed::register();
         crate::profiler::register();
+        crate::zero_tensor::register();
     });
 }
 

@@ -38,7 +38,8 @@ pub(super) fn is_autocast(key: DispatchKey) -> bool {
 
 /// Whether views need no care at this key: they carry the lazy bits on, and compute with strides.
 pub(super) fn passes_views(key: DispatchKey) -> bool {
-    matches!(key, DispatchKey::Conjugate | DispatchKey::Negative | DispatchKey::NegativeStrides)
+    use DispatchKey::{Conjugate, Negative, NegativeStrides, ZeroTensor};
+    matches!(key, Conjugate | Negative | NegativeStrides | ZeroTensor)
 }
 
 /// The set without its highest functionality.

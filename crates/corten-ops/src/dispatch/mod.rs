@@ -15,8 +15,8 @@ mod widened;
 
 pub(crate) use fallback::restore;
 pub use fallback::{
-    Unrecorded, install_default_fallbacks, replace_arguments, replace_tensors, set_fallback,
-    set_fallthrough_fallback, set_unrecorded,
+    Unrecorded, install_default_fallbacks, remove_fallback, replace_arguments, replace_tensors,
+    set_fallback, set_fallthrough_fallback, set_unrecorded,
 };
 pub use keys::KeyBuilder;
 pub(crate) use negative_strides::passes as passes_negative_strides;

@@ -226,7 +226,8 @@ fn range(view: &Tensor, dim: usize, slice: &Slice) -> Result<Tensor> {
     if step < 0 {
         return backwards(view, dim, slice, step);
     }
-    op::slice_tensor(view, dim as i64, slice.start, slice.stop, step)
+    let (start, stop) = (slice.start.unwrap_or(0), slice.stop.unwrap_or(i64::MAX));
+    op::slice_tensor(view, dim as i64, Some(start), Some(stop), step)
 }
 
 /// Keeps a range of a dimension from its end to its start: Python's rules for negative steps.

@@ -10,7 +10,7 @@ use crate::py::gil::detach_if;
 use crate::py::{Args, Obj, Py, ffi};
 use crate::tensor;
 use crate::types::structseq;
-use corten_core::{Result, fast_paths};
+use corten_core::{KeySet, Result, fast_paths};
 use corten_ops::{AnyOp, IValue, OpKind, Stack, Tensor, registry};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -287,13 +287,37 @@ pub(crate) use op1;
 
 /// Calls one overload with Python's arguments.
 pub(crate) fn call_overload(op: &'static dyn AnyOp, args: Args<'_>) -> Py<Obj> {
+    call_group(group_of(op), None, args)
+}
+
+/// As [`call_overload`], as if the arguments had these keys.
+pub(crate) fn call_overload_at(op: &'static dyn AnyOp, keys: KeySet, args: Args<'_>) -> Py<Obj> {
+    let group = group_of(op);
+    let table = group.table();
+    let mut bound = table.parser.unbound();
+    table.parser.parse_to(&mut bound, None, args)?;
+    let overload = &table.overloads[bound.index];
+    let out = overload.out_param.and_then(|(index, count)| Some((bound.get(index)?, count)));
+    let outputs = match out {
+        Some((object, count)) => output_tensors(group.name, object, count)?,
+        None => Vec::new(),
+    };
+    let plan = if out.is_some() { &overload.out } else { &overload.without_out };
+    let Some(plan) = plan else {
+        return Err(type_error(format!("{}() needs out=", group.name)));
+    };
+    let mut stack = fill(plan, None, &bound, &outputs)?;
+    plan.op.call_boxed_at(keys, &mut stack)?;
+    wrap_results(group.name, overload, out.is_some(), stack)
+}
+
+fn group_of(op: &'static dyn AnyOp) -> &'static Group {
     // By the address of the declaration: a name would have to be compared with many.
     static GROUPS: Mutex<BTreeMap<usize, &'static Group>> = Mutex::new(BTreeMap::new());
     let key = std::ptr::from_ref(op.def()).addr();
-    let group = *GROUPS
+    GROUPS
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .entry(key)
-        .or_insert_with(|| Box::leak(Box::new(Group::single(op))));
-    call_group(group, None, args)
+        .or_insert_with(|| Box::leak(Box::new(Group::single(op))))
 }

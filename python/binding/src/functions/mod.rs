@@ -13,7 +13,9 @@ mod overload;
 mod publish;
 mod trampoline;
 
-pub(crate) use call::{OpCell, call_function, call_method, call_overload, op, op1, wrap_value};
+pub(crate) use call::{
+    OpCell, call_function, call_method, call_overload, call_overload_at, op, op1, wrap_value,
+};
 pub(crate) use estimate::{is_long_product, is_long_stream};
 pub(crate) use group::{Group, Mode};
 pub(crate) use named::without_names as with_names_of_call;

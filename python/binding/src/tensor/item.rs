@@ -6,13 +6,20 @@ use crate::functions::{call_method, op};
 use crate::overrides;
 use crate::py::errors::{runtime_error, type_error, value_error};
 use crate::py::{Obj, Py, ffi, name, slot};
-use corten_core::{Element, MemoryFormat, Reader, Result, Scalar, match_dtype};
+use corten_core::{DispatchKey, Element, MemoryFormat, Reader, Result, Scalar, match_dtype};
 use corten_ops::Tensor;
 use smallvec::SmallVec;
 use std::ffi::{c_int, c_void};
 
 /// The only element of a tensor.
 pub(crate) fn item(tensor: &Tensor) -> Result<Scalar> {
+    if corten_core::tls::local_include().has(DispatchKey::Python)
+        && !tensor.is_wrapped_number()
+        && tensor.numel() == 1
+    {
+        // Modes see that a value is asked for.
+        return corten_ops::returns(op!("aten::_local_scalar_dense", tensor)?);
+    }
     if let Some(number) = tensor.only_element()? {
         return Ok(number);
     }

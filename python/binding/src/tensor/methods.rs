@@ -58,7 +58,7 @@ fn geometry_rows() -> Vec<ffi::PyMethodDef> {
         "is_neg", |t| Ok(Obj::bool(t.is_neg()));
         "is_inference", |t| Ok(Obj::bool(t.is_inference()));
         "_is_view", |t| Ok(Obj::bool(autograd::is_view(t)));
-        "_is_zerotensor", |_t| Ok(Obj::bool(false));
+        "_is_zerotensor", |t| Ok(Obj::bool(corten_ops::zero_tensor::is_zero(t)));
         "get_device", |t| Obj::int(match t.device().device_type {
             DeviceType::Cpu => -1,
             _ => i64::from(t.device().index.max(0)),

@@ -8,6 +8,7 @@ use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, slot};
 use corten_core::{Device, DeviceType};
 use std::ffi::{CStr, c_int};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 static TYPE: TypeCell = TypeCell::new();
@@ -32,7 +33,7 @@ impl Class for PyDevice {
             .slot(ffi::Py_tp_hash, slot!(length hash))
             .slot(ffi::Py_tp_richcompare, slot!(compare compare))
             .getset([
-                getter!("type", |s: &Obj| Obj::str_from(get_this(s).device_type.name())),
+                getter!("type", |s: &Obj| Obj::str_from(shown(get_this(s)))),
                 getter!("index", index),
             ])
             .methods([
@@ -45,6 +46,49 @@ impl Class for PyDevice {
 
 fn get_this(object: &Obj) -> Device {
     this::<PyDevice>(object).0
+}
+
+/// What programs call the device that lives outside this source tree.
+static RENAMED: OnceLock<String> = OnceLock::new();
+
+fn renamed() -> Option<&'static str> {
+    RENAMED.get().map(String::as_str)
+}
+
+/// The type of a device, as it is shown.
+fn shown(device: Device) -> &'static str {
+    match renamed() {
+        Some(name) if device.device_type == DeviceType::PrivateUse1 => name,
+        _ => device.device_type.name(),
+    }
+}
+
+/// A device from its text.
+fn parse(text: &str) -> Py<Device> {
+    let (kind, index) = text.split_once(':').map_or((text, None), |(kind, at)| (kind, Some(at)));
+    if renamed() != Some(kind) {
+        return Ok(text.parse::<Device>()?);
+    }
+    let kind = DeviceType::PrivateUse1.name();
+    let text = index.map_or_else(|| kind.to_owned(), |index| format!("{kind}:{index}"));
+    Ok(text.parse::<Device>()?)
+}
+
+/// `_rename_privateuse1_backend(name)`: what the device from outside is called from now on.
+pub(crate) fn rename(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let bound = parser!("_rename_privateuse1_backend(str name)").parse(None, args)?;
+    let name = RENAMED.get_or_init(|| bound.str(0).unwrap_or_default().to_owned());
+    if name != bound.str(0)? {
+        return Err(runtime_error(format!(
+            "torch.register_privateuse1_backend() has already been set! Current backend: {name}"
+        )));
+    }
+    Ok(Obj::none())
+}
+
+/// `_get_privateuse1_backend_name()`: what the device from outside is called.
+pub(crate) fn private_name(_module: &Obj, _args: Args<'_>) -> Py<Obj> {
+    Obj::str_from(renamed().unwrap_or(DeviceType::PrivateUse1.name()))
 }
 
 fn new(_class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
@@ -61,7 +105,7 @@ fn new(_class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
             "type (string) must not include an index because index was passed explicitly: {name}"
         )));
     }
-    let mut device: Device = name.parse::<Device>()?;
+    let mut device = parse(name)?;
     if let Some(index) = index {
         if index < -1 || (index < 0 && bound.has(1)) {
             return Err(runtime_error("Device index must not be negative"));
@@ -75,11 +119,19 @@ fn repr(this: &Obj) -> Py<Obj> {
     let device = get_this(this);
     let index =
         if device.has_index() { format!(", index={}", device.index) } else { String::new() };
-    Obj::str_from(&format!("device(type='{}'{index})", device.device_type.name()))
+    Obj::str_from(&format!("device(type='{}'{index})", shown(device)))
 }
 
 fn to_str(this: &Obj) -> Py<Obj> {
-    Obj::str_from(&get_this(this).to_string())
+    let device = get_this(this);
+    match renamed() {
+        Some(name) if device.device_type == DeviceType::PrivateUse1 => {
+            let index =
+                if device.has_index() { format!(":{}", device.index) } else { String::new() };
+            Obj::str_from(&format!("{name}{index}"))
+        }
+        _ => Obj::str_from(&device.to_string()),
+    }
 }
 
 fn hash(this: &Obj) -> Py<usize> {
@@ -106,7 +158,7 @@ fn index(this: &Obj) -> Py<Obj> {
 
 fn reduce(this: &Obj, _args: Args<'_>) -> Py<Obj> {
     let device = get_this(this);
-    let mut parts = vec![Obj::str_from(device.device_type.name())?];
+    let mut parts = vec![Obj::str_from(shown(device))?];
     if device.has_index() {
         parts.push(Obj::int(i64::from(device.index))?);
     }
@@ -167,7 +219,7 @@ pub(crate) fn from_object(object: &Obj) -> Py<Device> {
         return Ok(device.0);
     }
     if object.is_str() || object.is_bytes() {
-        return Ok(crate::args::text_from(object)?.parse::<Device>()?);
+        return parse(crate::args::text_from(object)?);
     }
     if object.is_int() {
         let index = object.to_i64()?;

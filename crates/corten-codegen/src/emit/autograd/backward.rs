@@ -179,7 +179,12 @@ impl Recipe {
         // since is an error either way.
         let loads: String =
             self.slots.iter().enumerate().map(|(i, slot)| slot.load(i, &self.signature)).collect();
-        let parts: String = self.gradients.iter().map(|gradient| self.gradient(gradient)).collect();
+        // In alphabetical order of the arguments, as in PyTorch, so that recorded backward passes are equal.
+        let mut ordered: Vec<&Gradient> = self.gradients.iter().collect();
+        ordered.sort_by_key(|gradient| {
+            gradient.argument.map(|i| self.inputs[i].trim_end_matches('_'))
+        });
+        let parts: String = ordered.into_iter().map(|gradient| self.gradient(gradient)).collect();
         format!(
             "static {node}: NodeDef = NodeDef {{
                 name: {name:?}, saved: &[{saved}], outputs: {outputs:#b}, backward: {function},

@@ -28,6 +28,7 @@ pub use special::{
 };
 pub(super) use uninitialized::fill_grown;
 
+pub use crate::zero_tensor::efficient as efficientzerotensor;
 use crate::{Tensor, op};
 use corten_core::{
     BelowADInplaceOrViewGuard, DType, Device, Layout, Result, Scalar, TensorOptions,
