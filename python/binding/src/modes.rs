@@ -10,6 +10,7 @@ use corten_core::tls::{local_include, set_included};
 use corten_core::{DispatchKey, KeySet, Result, err};
 use corten_ops::dispatch::set_fallback;
 use corten_ops::{BoxedCall, Stack};
+use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
 const KEY: DispatchKey = DispatchKey::Python;
@@ -18,6 +19,12 @@ const TRACE: DispatchKey = DispatchKey::Tracer;
 /// The functions that Python hands every call to, with the operator's name before the arguments.
 static HANDLER: OnceLock<Shared> = OnceLock::new();
 static TRACER: OnceLock<Shared> = OnceLock::new();
+static RECORDER: OnceLock<Shared> = OnceLock::new();
+
+thread_local! {
+    /// Whether calls are handed to the recorder of programs, not to the tracer.
+    static RECORDING: Cell<bool> = const { Cell::new(false) };
+}
 
 /// The functions of the module.
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
@@ -36,7 +43,18 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             }
             Ok(Obj::none())
         }),
+        method!("_set_record_handler", |_m: &Obj, args: Args<'_>| {
+            let [function] = args.positional else { return Err(type_error("a function expected")) };
+            if RECORDER.set(Shared::new(function.clone())).is_ok() {
+                set_fallback(TRACE, Arc::new(trace));
+            }
+            Ok(Obj::none())
+        }),
         method!("_set_tracing_enabled", |_m: &Obj, args: Args<'_>| switch(TRACE, args)),
+        method!("_set_recording", |_m: &Obj, args: Args<'_>| {
+            let [enabled] = args.positional else { return Err(type_error("a bool expected")) };
+            Ok(Obj::bool(RECORDING.replace(enabled.is_true()?)))
+        }),
         method!("_set_dispatch_modes_enabled", |_m: &Obj, args: Args<'_>| switch(KEY, args)),
     ]
 }
@@ -52,6 +70,10 @@ fn switch(key: DispatchKey, args: Args<'_>) -> Py<Obj> {
 /// Hands a call to the modes of Python, in the form in which they expect it.
 fn dispatch(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let handler = HANDLER.get().ok_or_else(|| err!(Runtime, "no dispatch mode is active"))?;
+    hand_over(handler, call, stack)
+}
+
+fn hand_over(handler: &Shared, call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let arguments = std::mem::take(stack);
     *stack = call_python(|| {
         let mut form = CallForm::new(call.op(), &arguments)?;
@@ -63,8 +85,12 @@ fn dispatch(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     Ok(())
 }
 
-/// Hands a call to the tracer, with all arguments.
+/// Hands a call to the recorder of programs, or to the tracer, which gets all arguments.
 fn trace(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
+    if RECORDING.get() {
+        let handler = RECORDER.get().ok_or_else(|| err!(Runtime, "no program is recorded"))?;
+        return hand_over(handler, call, stack);
+    }
     let handler = TRACER.get().ok_or_else(|| err!(Runtime, "no trace is being made"))?;
     run(call, || Some(handler.get()), stack, true)
 }

@@ -23,12 +23,23 @@ __all__ = [
 ]
 
 
+#: Whether a program is being exported.
+_is_compiling_flag = _is_exporting_flag = False
+
+
 def is_compiling():
+    """Whether the calling code is being compiled or exported."""
+    return _is_compiling_flag
+
+
+def is_exporting():
+    """Whether the calling code is being exported."""
+    return _is_exporting_flag
+
+
+def is_dynamo_compiling():
     """Whether the calling code is being compiled."""
     return False
-
-
-is_dynamo_compiling = is_exporting = is_compiling
 
 
 def disable(fn=None, recursive=True, *, reason=None):

@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 from corten.export.decomp_utils import CustomDecompTable
+from corten.export.dynamic_shapes import AdditionalInputs, Constraint, Dim, ShapesCollection, dims
 from corten.export.exported_program import (
     ExportedProgram, ModuleCallEntry, ModuleCallSignature, default_decompositions,
 )
 from corten.export.graph_signature import ExportBackwardSignature, ExportGraphSignature
+from corten.export.unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
 
 __all__ = [
-    "CustomDecompTable", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram", "ModuleCallEntry",
-    "ModuleCallSignature", "default_decompositions", "draft_export", "export", "load", "register_dataclass", "save",
+    "AdditionalInputs", "Constraint", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram", "FlatArgsAdapter", "ModuleCallEntry",
+    "ModuleCallSignature", "ShapesCollection", "default_decompositions", "dims", "draft_export", "export", "load",
+    "UnflattenedModule", "register_dataclass", "save", "unflatten",
 ]
 
 _DRAFT = (

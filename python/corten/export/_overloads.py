@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 
 import corten
-from corten.utils._python_dispatch import _overload, _parts
+from corten.utils._python_dispatch import _overload
 
 __all__ = ["chosen", "without_defaults"]
 
@@ -24,41 +23,24 @@ def chosen(name, args, kwargs):
     rule = _RULES.get(name)
     if rule is not None:
         return rule(args, kwargs)
-    if "pin_memory" in kwargs and not (args and isinstance(args[0], corten.Tensor)):
-        kwargs = _factory(kwargs)
     return name, args, kwargs
 
 
-_NAMED = {
-    "contiguous_format": corten.contiguous_format, "preserve_format": corten.preserve_format, "Mean": 1, "Sum": 2,
-    "long": corten.int64, "float": corten.float32, "strided": corten.strided, "None": None, "False": False,
-    "True": True,
-}
 _REQUIRED = object()
 
 
 @functools.cache
 def _defaults(name):
     """The default values of an operator: of positional arguments in order, of the others by name."""
-    positional, named, by_name = [], {}, False
-    for declared in _parts(_overload(name)._schema)[0]:
-        text, _, value = declared.partition("=")
-        parameter = text.rpartition(" ")[2]
-        if parameter == "*":
-            by_name = True
-            continue
-        default = _NAMED.get(value, _REQUIRED)
-        if declared.startswith("MemoryFormat ") and value == "0":
+    positional, named = [], {}
+    for declared in _overload(name)._schema.arguments:
+        default = declared.default_value if declared.has_default else _REQUIRED
+        if declared.type.text == "MemoryFormat" and default == 0:
             default = corten.contiguous_format
-        if declared.startswith("float ") and type(default) is int:
+        if declared.type.text == "float" and type(default) is int:
             default = float(default)
-        if default is _REQUIRED and value:
-            try:
-                default = ast.literal_eval(value)
-            except (SyntaxError, ValueError):
-                default = _REQUIRED
-        if by_name:
-            named[parameter] = default
+        if declared.kwarg_only:
+            named[declared.name] = default
         else:
             positional.append(default)
     return positional, named
@@ -108,13 +90,6 @@ def _upsample(name, with_corners):
 
 def _renamed(name):
     return lambda args, kwargs: (name, args, kwargs)
-
-
-def _factory(kwargs):
-    """Factories that were called from Python say where memory is."""
-    if kwargs.get("pin_memory") is False and kwargs.get("device", "") is None:
-        return {**kwargs, "device": corten.get_default_device()}
-    return kwargs
 
 
 def _converted(args, kwargs):

@@ -13,6 +13,7 @@ from corten import _C, ops
 from corten._ops import HigherOrderOperator
 from corten.export import _operators, _overloads  # noqa: F401
 from corten.fx.graph import Graph
+from corten.fx.passes.shape_prop import _extract_tensor_metadata
 from corten.overrides import TorchFunctionMode
 from corten.utils._pytree import tree_map_only
 from corten.utils._python_dispatch import _overload
@@ -36,17 +37,7 @@ def recording():
 
 
 def _handle(name, *args, **kwargs):
-    recorder = current()
-    if recorder is None:
-        return _previous(name, *args, **kwargs)
-    return recorder.call(name, args, kwargs)
-
-
-def _previous(name, *args, **kwargs):
-    """What the recorder of ``jit`` does with a call."""
-    from corten.jit import _graphs
-
-    return _graphs._record(name, *args, **kwargs)
+    return current().call(name, args, kwargs)
 
 
 @contextlib.contextmanager
@@ -103,12 +94,14 @@ class _Names(TorchFunctionMode):
     @staticmethod
     def _called(recorder, func, name, args, kwargs):
         if func in _CONSTANTS and recorder.makes_constant(func, args):
-            return recorder.constant(func(*args, **kwargs), func is not corten.as_tensor)
+            made = func(*args, **kwargs)
+            return made if id(made) in recorder.known else recorder.constant(made, func is not corten.as_tensor)
         if name in _METHODS and current() is recorder and args and func is getattr(corten.Tensor, name, None):
             if name in _CONVERSIONS:
                 return recorder.call("aten::to.dtype", (args[0], _CONVERSIONS[name]), kwargs, choose=False)
             if name == "new_tensor" and not isinstance(args[1], corten.Tensor):
-                return recorder.constant(func(*args, **kwargs))
+                made = func(*args, **kwargs)
+                return made if id(made) in recorder.known else recorder.constant(made)
             if name == "contiguous" and args[0].is_contiguous(**kwargs):
                 return args[0]
             if name == "to" or name == "cpu":
@@ -172,20 +165,24 @@ class Recorder:
     Args:
         root: The module that is called; the paths of modules begin there.
         parent: The recorder of the program around, for the branches of operators that take functions.
-        describe: What is kept as the value of a node, given the tensor.
+        inputs: Makes the tensors that the program runs with.
     """
 
-    def __init__(self, root=None, parent=None, describe=None):
+    def __init__(self, root=None, parent=None, inputs=None):
         self.graph, self.known, self.kept = Graph(), {}, []
-        self.parent, self.describe = parent, describe or (parent.describe if parent else lambda value: value)
+        self.parent, self.inputs = parent, parent.inputs if parent else inputs
         self.constants, self.lifted = {}, 0
         self.function = parent.function if parent else None
         self.modules = parent.modules if parent else _Modules(root)
-        self.grad_enabled = corten.is_grad_enabled()
+        self.grad_enabled = self.initial_grad = corten.is_grad_enabled()
         self.submodules, self.captured = {}, []
         self.before_users, self.names_of_constants = None, {}
 
     # Values
+
+    def describe(self, value):
+        """What is kept as the value of a node, given the tensor."""
+        return self.inputs.describe(value)
 
     def bind(self, value, node):
         """Says that a tensor, or a number that is not known, is the value of a node."""
@@ -263,7 +260,7 @@ class Recorder:
     def constant(self, value, detached=True):
         """A tensor that the program made of numbers: an input, and a copy of it."""
         with paused():
-            kept = value.detach().clone()
+            kept, value = self.inputs.constant(value)
             self.lift(kept)
             self.emit(ops.aten.lift_fresh_copy.default, (kept,), {}, value)
             if detached:
@@ -273,8 +270,9 @@ class Recorder:
     def call(self, name, args, kwargs, choose=True):
         """Calls an operator and records it."""
         self.follow_grad_mode()
+        if name == "aten::lift_fresh":
+            return self.constant(args[0], self.method != "as_tensor")
         with paused():
-            args = tuple(self.number(one) for one in args)
             if choose:
                 name, args, kwargs = _overloads.chosen(name, args, kwargs)
                 args = self.of_method(name, args)
@@ -297,14 +295,6 @@ class Recorder:
         if name == "aten::slice.Tensor" and self.method == "__getitem__" and len(args) > 3 and args[3] is None:
             return (*args[:3], sys.maxsize, *args[4:])
         return args
-
-    def number(self, value):
-        """A number of the program that became an operand on its way here."""
-        if not isinstance(value, corten.Tensor) or value.dim() or value.dtype not in _OF_NUMBERS:
-            return value
-        if id(value) in self.known or id(value) in self.names_of_constants or sys.getrefcount(value) > _FRESH:
-            return value
-        return value.item()
 
     def run(self, name, args, kwargs):
         """The result of an operator."""
@@ -350,9 +340,16 @@ class Recorder:
             for place, one in enumerate(result):
                 self.element(node, place, one)
             return
-        node.meta["val"] = tree_map_only(corten.Tensor, self.describe, result)
+        self.keep(node, tree_map_only(corten.Tensor, self.describe, result), result)
         if isinstance(result, corten.Tensor) or self.is_symbolic(result):
             self.bind(result, node)
+
+    @staticmethod
+    def keep(node, described, value):
+        """Keeps what is known of a node's value."""
+        node.meta["val"] = described
+        if isinstance(value, corten.Tensor):
+            node.meta["tensor_meta"] = _extract_tensor_metadata(value)
 
     def element(self, node, place, value):
         """The node of one of several results."""
@@ -363,28 +360,25 @@ class Recorder:
         elif isinstance(value, corten.Tensor) or self.is_symbolic(value):
             inner = self.graph.call_function(operator.getitem, (node, place))
             inner.meta.update({key: kept for key, kept in node.meta.items() if key != "val"})
-            inner.meta["val"] = self.describe(value) if isinstance(value, corten.Tensor) else value
+            self.keep(inner, self.describe(value) if isinstance(value, corten.Tensor) else value, value)
             self.bind(value, inner)
 
     @contextlib.contextmanager
     def recording(self):
         """A block whose calls are recorded."""
-        _C._set_trace_handler(_handle)
+        _C._set_record_handler(_handle)
         names = _Names(self) if self.parent is None else contextlib.nullcontext()
         watched = self.modules.watched() if self.parent is None else contextlib.nullcontext()
         _stack.append(self)
-        before = _C._set_tracing_enabled(True)
+        kept, before = _C._set_recording(True), _C._set_tracing_enabled(True)
         try:
             with watched, names:
                 yield self
         finally:
             _C._set_tracing_enabled(before)
+            _C._set_recording(kept)
             _stack.pop()
 
-
-_OF_NUMBERS = (corten.int64, corten.float64, corten.bool, corten.complex128)
-#: References to an operand that only the call holds.
-_FRESH = 8
 
 #: Operators that answer questions whose answers are numbers.
 _QUERIES = frozenset(("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::is_same_size"))

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import corten
+from corten._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-__all__ = ["check_size", "guards", "node_of", "tensor"]
+__all__ = ["check_size", "guards", "node_of", "sizes_of", "tensor"]
+
+
+def sizes_of(mod, args, kwargs, dynamic_shapes):
+    """What knows which sizes of the inputs are not fixed; None where all are."""
+    if dynamic_shapes is None:
+        return None
+    from corten.export._dynamic import Sizes
+
+    return Sizes(mod, args, kwargs, dynamic_shapes)
 
 
 def node_of(recorder, value):
@@ -24,4 +34,6 @@ def check_size(where, size, given, range_constraints, sizes):
 
 def tensor(symbols, sizes, strides, dtype, device):
     """A tensor without elements of these sizes."""
-    return corten.empty_strided(sizes, strides, dtype=dtype, device="meta")
+    if symbols.mode is None:
+        symbols.mode = FakeTensorMode(allow_non_fake_inputs=True, export=True)
+    return FakeTensor(symbols.mode, corten.empty_strided(sizes, strides, dtype=dtype, device="meta"), device)

@@ -8,6 +8,7 @@ import re
 
 import corten
 from corten import nn, ops
+from corten._export.verifier import TrainingIRVerifier
 from corten._export.utils import Names, placeholder_prefixes
 from corten.export import _regions, _stand_ins
 from corten.export._recorder import Recorder, paused
@@ -145,12 +146,17 @@ class _Tracing:
         self.leaves, self.in_spec = tree_flatten((args, kwargs))
         self.inputs = _stand_ins.StandIns(mod, args, kwargs, dynamic_shapes)
         self.state = _State(mod, self.inputs)
-        self.recorder = Recorder(mod, describe=self.inputs.describe)
+        self.recorder = Recorder(mod, inputs=self.inputs)
         self.specs, self.order = [], []
 
     def _input(self, value, kind, target=None, persistent=None):
         node = self.recorder.graph.placeholder(f"arg{len(self.order)}_1")
-        node.meta["val"] = self.inputs.describe(value) if isinstance(value, corten.Tensor) else value
+        node.meta["val"] = value
+        if isinstance(value, corten.Tensor):
+            described = self.inputs.describe(value)
+            if value.requires_grad:
+                described.requires_grad_(True)
+            self.recorder.keep(node, described, value)
         self.order.append((node, kind, target, persistent))
         return node
 
@@ -178,7 +184,7 @@ class _Tracing:
         recorder.names_of_constants = self.state.attributes()
         args, kwargs = tree_unflatten(self.flat, self.in_spec)
         calls = _PreservedCalls(self, self.preserved)
-        with self.state.replaced(), self.inputs.mode(), calls, recorder.recording():
+        with _exporting(), self.state.replaced(), self.inputs.mode(), calls, recorder.recording():
             result = _run_recorded(self.mod, args, kwargs)
             with paused():
                 leaves, self.out_spec = tree_flatten(result)
@@ -234,6 +240,19 @@ class _Tracing:
             specs.append((OutputKind.USER_OUTPUT, node))
         self.recorder.graph.output(tuple(found))
         return specs
+
+
+@contextlib.contextmanager
+def _exporting():
+    """A block in which programs learn that they are exported."""
+    from corten import compiler
+
+    before = compiler._is_compiling_flag, compiler._is_exporting_flag
+    compiler._is_compiling_flag = compiler._is_exporting_flag = True
+    try:
+        yield
+    finally:
+        compiler._is_compiling_flag, compiler._is_exporting_flag = before
 
 
 def _run_recorded(mod, args, kwargs):
@@ -360,6 +379,7 @@ class _Naming:
             node.name = name
             if node.op == "placeholder":
                 node.target = name
+        _regions.name_inputs(tracing.recorder.graph.owning_module, Names)
 
 
 def _ordered_inputs(tracing):
@@ -428,7 +448,7 @@ def _program(tracing, module, signature):
     return ExportedProgram(
         root=module, graph=module.graph, graph_signature=signature, state_dict=values,
         range_constraints=tracing.inputs.range_constraints(), module_call_graph=entries,
-        example_inputs=(tracing.args, tracing.kwargs), constants=constants,
+        example_inputs=(tracing.args, tracing.kwargs), constants=constants, verifiers=[TrainingIRVerifier],
     )
 
 

@@ -9,9 +9,10 @@ import math
 
 import corten
 from corten import nn, ops
-from corten.export._codegen import ExportedModule
 from corten.export._tree_utils import reorder_kwargs
 from corten.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from corten.fx import GraphModule
+from corten.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from corten.utils import _pytree as pytree
 
 __all__ = []
@@ -22,6 +23,21 @@ class GuardsFn(nn.Module):
 
     def forward(self, *args):
         """Does nothing where no checks were asked for."""
+
+
+class ExportedModule(GraphModule):
+    """The module of a program. Copies of it check their inputs, too."""
+
+    def __deepcopy__(self, memo):
+        hooks = self.__dict__.pop("_forward_pre_hooks"), self.__dict__.pop("_forward_pre_hooks_with_kwargs")
+        refused = {name: self.__dict__.pop(name) for name in ("train", "eval") if name in self.__dict__}
+        try:
+            made = super().__deepcopy__(memo)
+        finally:
+            self.__dict__["_forward_pre_hooks"], self.__dict__["_forward_pre_hooks_with_kwargs"] = hooks
+            self.__dict__.update(refused)
+        made.register_forward_pre_hook(_check_input_constraints_pre_hook, with_kwargs=True)
+        return made
 
 
 def _normalized(kind):
@@ -174,8 +190,6 @@ def _copies(graph, program, inputs):
 
 def _unlift_exported_program_lifted_states(program, check_guards=True):
     """The module of a program."""
-    if program.verifier.dialect == "TRAINING":
-        raise ValueError("programs with gradients as results have no module")
     signature, graph = program.graph_signature, copy.deepcopy(program.graph)
     root = nn.Module()
     for name, value in (*program.state_dict.items(), *program.constants.items()):
@@ -208,7 +222,8 @@ def _unlift_exported_program_lifted_states(program, check_guards=True):
 
 def _finished(root, graph, program, spec):
     names = spec.forward_arg_names or _default_names(spec.in_spec)
-    made = ExportedModule(root, graph, spec.in_spec, spec.out_spec, names)
+    graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(list(names), spec.in_spec, spec.out_spec)))
+    made = ExportedModule(root, graph)
     for name, value in (*program.state_dict.items(), *program.constants.items()):
         _assign(made, name, value, program.graph_signature)
     made.__dict__["range_constraints"] = program.range_constraints

@@ -13,6 +13,7 @@ from corten.export.graph_signature import (
     SymBoolArgument, SymFloatArgument, SymIntArgument, TensorArgument, TokenArgument,
 )
 from corten.fx import GraphModule
+from corten.fx.graph import CodeGen
 from corten.fx.passes.infra.pass_base import PassResult  # noqa: F401
 from corten.utils._pytree import TreeSpec, tree_flatten_with_path
 
@@ -98,7 +99,7 @@ class ExportedProgram:
                  example_inputs=None, constants=None, *, verifiers=None):
         from corten._export.verifier import Verifier
 
-        graph._codegen = None
+        graph.set_codegen(CodeGen())
         self._graph_module = _create_graph_module_for_export(root, graph)
         if isinstance(root, GraphModule):
             self._graph_module.meta.update(root.meta)
@@ -253,9 +254,7 @@ class ExportedProgram:
         )
 
     def __str__(self):
-        from corten.export._readable import readable
-
-        module = readable(self.graph_module, "GraphModule").replace("\n", "\n    ")
+        module = self.graph_module.print_readable(print_output=False, colored=False).replace("\n", "\n    ")
         signature = str(self.graph_signature).replace("\n", "\n    ")
         return (
             f"ExportedProgram:\n    {module}\nGraph signature:{signature}\n"

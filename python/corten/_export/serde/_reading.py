@@ -14,7 +14,7 @@ class Symbols:
 
     def __init__(self, ranges=None):
         self.ranges = ranges or {}
-        self._made = None
+        self._made = self.mode = None
 
     @property
     def made(self):

@@ -78,18 +78,7 @@ def serialize_tensor_meta(value):
 
 def _declared(target):
     """The arguments of an operator: name and type, and whether it is by name only."""
-    text = str(target._schema).partition("(")[2].rpartition(" -> ")[0][:-1]
-    from corten.utils._python_dispatch import _parts
-
-    found, by_name = [], False
-    for part in _parts(str(target._schema))[0] if text else ():
-        head = part.partition("=")[0]
-        if head == "*":
-            by_name = True
-            continue
-        kind, _, name = head.rpartition(" ")
-        found.append((name, kind, by_name))
-    return found
+    return [(one.name, one.type.text, one.kwarg_only) for one in target._schema.arguments]
 
 
 class GraphModuleSerializer:
