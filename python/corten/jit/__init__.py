@@ -12,7 +12,6 @@ import sys
 import typing
 import warnings
 
-import corten
 from corten.futures import Future
 from corten.jit._scripted import (
     RecursiveScriptModule as RecursiveScriptModule, ScriptFunction, ScriptModule,

@@ -13,6 +13,7 @@ from corten import _C
 from corten.jit import _builtins
 from corten.jit._annotations import Annotations, attribute_type, evaluated, is_tuple_class
 from corten.jit._compile import FunctionCompiler
+from corten.jit._layer_templates import LAYERS
 from corten.jit._static import HELPERS, Method
 from corten.jit._structure import ClassText, Structure, literal, original_class, qualifier_of, short_name
 from corten.jit._templates import FUNCTIONS, MODULES
@@ -142,7 +143,7 @@ class Program(Structure):
             classes = classes[classes.index(kind):]
         for one in classes:
             library = is_of_library(one)
-            template = MODULES.get(one.__name__) if library else None
+            template = (MODULES.get(one.__name__) or LAYERS.get(one.__name__)) if library else None
             if template is not None:
                 compiler = self._of_template(module, owner, template, name)
                 if compiler is not None:
@@ -159,11 +160,13 @@ class Program(Structure):
     def _of_template(self, module, owner, text, name):
         rank = next((int(sign) + 1 for sign in type(module).__name__ if sign.isdigit()), 0)
         text = text.replace("INSTANCE_RANK", str(rank))
-        node = next((one for one in ast.parse(text).body if one.name == name), None)
-        if node is None:
+        nodes = {one.name: one for one in ast.parse(text).body}
+        if name not in nodes:
             return None
         source = Source(text, "<library>", 1)
-        return FunctionCompiler(self, source, node, _space(), module, owner, inlines=True)
+        made = FunctionCompiler(self, source, nodes[name], _space(), module, owner, inlines=True)
+        made.own_methods = frozenset(nodes)
+        return made
 
     def _of_source(self, module, owner, function):
         if _is_left_out(function):
