@@ -290,11 +290,10 @@ def interpolate(input: Tensor, size: Optional[List[int]] = None, scale_factor: O
         factors = scale_factor
         if len(factors) == 1 and rank > 1:
             factors = [factors[0] for _ in range(rank)]
-        scales = factors
-        if recompute_scale_factor is not None:
-            if recompute_scale_factor:
-                sizes = [int(torch.floor(float(input.size(place + 2)) * factors[place])) for place in range(rank)]
-                scales = None
+        if recompute_scale_factor is not None and recompute_scale_factor:
+            sizes = [int(torch.floor(float(input.size(place + 2)) * factors[place])) for place in range(rank)]
+        else:
+            scales = factors
     aligned = False
     if align_corners is not None:
         aligned = align_corners
