@@ -34,12 +34,25 @@ class Calls(StaticValues):
             return self._call_of_value(node)
         value = known.value
         if isinstance(value, corten.nn.Module):
+            if self.program.overloads(value, "forward"):
+                name = self.program.overloaded_method(value, "forward", self._overload_for(value, node))
+                return f"{known.text}.{name}({', '.join(self.arguments(node))})"
             self.program.method(value, "forward")
             return f"{known.text}.forward({', '.join(self.arguments(node))})"
         if isinstance(value, Method):
             self.program.method(value.module, value.name, value.function)
             return f"{value.text}.{value.name}({', '.join(self.arguments(node))})"
         return self._call_of_known(node, value)
+
+    def _overload_for(self, module, node):
+        """The overload that a call means: by whether its first argument is a list."""
+        first = node.args[0] if node.args else None
+        listed = isinstance(first, (ast.List, ast.ListComp)) or isinstance(first, ast.Name) and first.id in self.lists
+        for place, one in enumerate(self.program.overloads(module, "forward")):
+            annotation = str(list(one.__annotations__.values())[:1])
+            if ("List" in annotation or "list[" in annotation) == listed:
+                return place
+        return 0
 
     def _call_of_value(self, node):
         """A method of a value, or a function in a local name."""

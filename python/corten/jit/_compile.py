@@ -42,6 +42,7 @@ class FunctionCompiler(Calls):
         self.program, self.source, self.node, self.space = program, source, node, space
         self.module, self.owner, self.inlines, self.function = module, owner, inlines, function
         self.locals, self.bindings, self.count, self.unrolled = set(), {}, 0, 0
+        self.lists = set()  # local names that are lists, as far as that is seen
 
     # Definitions
 
@@ -186,6 +187,8 @@ class FunctionCompiler(Calls):
                 self.bindings[one.id] = known
             return []
         lines, text = [], self.expression(node.value)
+        if isinstance(node.value, (ast.List, ast.ListComp)):
+            self.lists.update(one.id for one in names)
         for place, target in enumerate(node.targets):
             lines.append(f"{self.target(target)} = {text}")
             text = self.expression(target) if isinstance(target, ast.Name) else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import functools
+import inspect
 import sys
 import types
 
@@ -134,6 +135,24 @@ class Program(Structure):
             function = name
         compiler = self._compiler_of_method(module, owner, function, kind)
         owner.methods[name] = compiler.text(name)
+
+    def overloads(self, module, name):
+        """The declarations of overloads of a method, the last of which is not one."""
+        from corten.jit import _overloads
+
+        function = getattr(original_class(module), name, None)
+        return _overloads.get((function.__module__, function.__qualname__), ()) if inspect.isfunction(function) else ()
+
+    def overloaded_method(self, module, name, place):
+        """Compiles one overload of a method; gives its name."""
+        made, owner = f"{name}__{place}", self.class_of(module)
+        if (id(module), made) not in self._begun:
+            self._begun.add((id(module), made))
+            declared, _ = self.parsed(self.overloads(module, name)[place])
+            compiler = self._of_source(module, owner, getattr(original_class(module), name))
+            compiler.node.args, compiler.node.returns = declared.args, declared.returns
+            owner.methods[made] = compiler.text(made)
+        return made
 
     def _compiler_of_method(self, module, owner, function, kind):
         """The compiler of a method: of a template, or of its source."""
