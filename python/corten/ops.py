@@ -279,6 +279,13 @@ def _higher_order(name):
     return higher_order.get(name)
 
 
+def _size_packet(name):
+    """An operator that gives sizes, or nothing."""
+    from corten import _size_operators
+
+    return _size_operators.packet(name)
+
+
 class Namespace:
     """The operators of one namespace."""
 
@@ -293,6 +300,8 @@ class Namespace:
             return found
         if _C._op_overloads(qualified):
             found = Packet(qualified)
+        elif self._name == "aten" and (found := _size_packet(operator)) is not None:
+            pass
         elif self._name == "quantized" and (found := _packed_packet(operator)) is not None:
             pass
         else:

@@ -12,7 +12,6 @@ import sys
 import typing
 import warnings
 
-import corten
 from corten.futures import Future
 from corten.jit._scripted import (
     RecursiveScriptModule as RecursiveScriptModule, ScriptFunction, ScriptModule,
@@ -229,12 +228,19 @@ def _unwrap_optional(x):
     return x
 
 
+#: The declarations of overloads, by the qualified names of functions and methods.
+_overloads = {}
+
+
 def _overload(func):
+    """Declares an overload of a function; the last definition is what runs."""
+    _overloads.setdefault((func.__module__, func.__qualname__), []).append(func)
     return func
 
 
 def _overload_method(func):
-    return func
+    """Declares an overload of a method; the last definition is what runs."""
+    return _overload(func)
 
 
 from corten.jit._archive import load  # noqa: E402
@@ -242,5 +248,6 @@ from corten.jit._script import CompilationUnit, script  # noqa: E402
 from corten.jit._traced import trace, trace_module  # noqa: E402
 from corten.jit._writing import save  # noqa: E402
 
-# The name is that of a submodule.
+# The name of the future import is that of a submodule.
 del annotations
+from corten.jit import _state, annotations, frontend, mobile  # noqa: E402, F401

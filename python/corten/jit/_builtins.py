@@ -456,6 +456,10 @@ _PLAIN_TEXT = (
 
 #: Operators of numbers, strings, lists and dictionaries, for calls without a tensor as argument.
 SCALAR = {
+    **{
+        name: _math(getattr(math, name), getattr(cmath, name)) for name in dir(math)
+        if hasattr(cmath, name) and callable(getattr(math, name)) and not name.startswith("_")
+    },
     "add": _add, "sub": _sub, "mul": operator.mul, "div": _true_division, "floordiv": _floor_division,
     "remainder": _remainder, "mathremainder": math.remainder, "fmod": math.fmod, "pow": _power,
     "__round_to_zero_floordiv": lambda a, b: int(a / b), "add_": _add_in_place, "sub_": _sub, "mul_": operator.mul,
@@ -475,8 +479,6 @@ SCALAR = {
     "reverse": lambda values: values.reverse(), "clear": lambda values: values.clear(), "hash": hash,
     "copy_": _numbers, "minimum": _minimum, "maximum": _maximum,
     "broadcast_shapes": lambda a, b: list(corten.broadcast_shapes(a, b)),
-    **{name: _math(getattr(math, name), getattr(cmath, name)) for name in (
-        "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh")},
 }
 
 #: Operators that take everything themselves, by name in `aten` or by full name.

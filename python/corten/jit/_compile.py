@@ -4,14 +4,14 @@ run are left out, and loops over modules are written out."""
 from __future__ import annotations
 
 import ast
-import builtins
 import enum
 import inspect
 import types
 
 import corten
 from corten.jit._annotations import evaluated, is_tuple_class
-from corten.jit._static import CONSTANTS, Method, Static, StaticValues, Weights
+from corten.jit._calls import Calls, is_super
+from corten.jit._static import CONSTANTS, Method, Static, Weights
 from corten.jit._structure import attribute, is_name, literal, quoted
 from corten.jit._types import Type, UnknownTypeError
 from corten.jit.frontend import FrontendTypeError, NotSupportedError, SourceRange, UnsupportedNodeError
@@ -31,15 +31,10 @@ _NAMES = {
     "YieldFrom": "yield expressions", "Await": "await expressions", "Set": "set literals", "SetComp": "set comprehensions",
     "NamedExpr": "assignment expressions", "Match": "match statements",
 }
-_BUILTINS = {
-    len, int, float, bool, str, complex, abs, min, max, range, enumerate, zip, print, round, sorted, list, tuple, dict,
-    ord, chr, hex, oct, bin, sum, all, any, divmod, pow, reversed,
-}
-_WRAPPED = {"broadcast_tensors": 0, "meshgrid": 0, "block_diag": 0, "cartesian_prod": 0, "einsum": 1}
 _EMPTY_CONTEXTS = {"record_function", "strict_fusion", "nullcontext", "optimized_execution", "fuser"}
 
 
-class FunctionCompiler(StaticValues):
+class FunctionCompiler(Calls):
     """Compiles one function. ``module`` and ``owner`` are the module and the class's text of a method;
     ``inlines`` says that attributes of the module never change, as in the library's own methods."""
 
@@ -47,6 +42,7 @@ class FunctionCompiler(StaticValues):
         self.program, self.source, self.node, self.space = program, source, node, space
         self.module, self.owner, self.inlines, self.function = module, owner, inlines, function
         self.locals, self.bindings, self.count, self.unrolled = set(), {}, 0, 0
+        self.lists = set()  # local names that are lists, as far as that is seen
 
     # Definitions
 
@@ -177,7 +173,7 @@ class FunctionCompiler(StaticValues):
         value = node.value
         if isinstance(value, ast.Constant):
             return []
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and _is_super(value.func.value):
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and is_super(value.func.value):
             if value.func.attr == "__init__":
                 return []
         text = self.expression(value)
@@ -191,6 +187,8 @@ class FunctionCompiler(StaticValues):
                 self.bindings[one.id] = known
             return []
         lines, text = [], self.expression(node.value)
+        if isinstance(node.value, (ast.List, ast.ListComp)):
+            self.lists.update(one.id for one in names)
         for place, target in enumerate(node.targets):
             lines.append(f"{self.target(target)} = {text}")
             text = self.expression(target) if isinstance(target, ast.Name) else text
@@ -209,7 +207,10 @@ class FunctionCompiler(StaticValues):
             self.locals.add(node.id)
             return node.id
         if isinstance(node, (ast.Tuple, ast.List)):
-            return ", ".join(map(self.target, node.elts)) + ","
+            parts = [
+                f"({self.target(one)})" if isinstance(one, (ast.Tuple, ast.List)) else self.target(one) for one in node.elts
+            ]
+            return ", ".join(parts) + ","
         if isinstance(node, ast.Starred):
             return "*" + self.target(node.value)
         if isinstance(node, ast.Attribute):
@@ -364,7 +365,7 @@ class FunctionCompiler(StaticValues):
         if isinstance(value, enum.Enum):
             return f"{self.program.declare(type(value))}.{value.name}"
         if isinstance(value, list) and not value:
-            return "annotate(List[int], [])" if self.inlines else "[]"
+            return "[]" if isinstance(node, ast.List) else "annotate(List[int], [])"
         if isinstance(value, (*CONSTANTS, list, tuple)) and not is_tuple_class(type(value)):
             try:
                 return literal(value)
@@ -477,115 +478,6 @@ class FunctionCompiler(StaticValues):
 
     def _starred(self, node):
         return f"*{self.expression(node.value)}"
-
-    # Calls
-
-    def arguments(self, node):
-        """The arguments of a call."""
-        if any(one.arg is None for one in node.keywords):
-            raise self.refused(node, "keyword-arg expansion is not supported")
-        return [*map(self.expression, node.args), *(f"{one.arg}={self.expression(one.value)}" for one in node.keywords)]
-
-    def _call(self, node):
-        if isinstance(node.func, ast.Attribute) and _is_super(node.func.value):
-            return self._call_of_super(node)
-        known = self.static(node.func)
-        if known is None:
-            return self._call_of_value(node)
-        value = known.value
-        if isinstance(value, corten.nn.Module):
-            self.program.method(value, "forward")
-            return f"{known.text}.forward({', '.join(self.arguments(node))})"
-        if isinstance(value, Method):
-            self.program.method(value.module, value.name, value.function)
-            return f"{value.text}.{value.name}({', '.join(self.arguments(node))})"
-        return self._call_of_known(node, value)
-
-    def _call_of_value(self, node):
-        """A method of a value, or a function in a local name."""
-        arguments = ", ".join(self.arguments(node))
-        if isinstance(node.func, ast.Attribute):
-            if node.func.attr == "numpy":
-                raise self.refused(node, "NumPy arrays are not part of TorchScript")
-            return f"{self.operand(node.func.value)}.{node.func.attr}({arguments})"
-        return f"{self.operand(node.func)}({arguments})"
-
-    def _call_of_super(self, node):
-        name = node.func.attr
-        for kind in self.program.classes_after(self.module, self.function):
-            if name in vars(kind):
-                made = f"_super_{kind.__name__}_{name}"
-                self.program.method(self.module, made, vars(kind)[name], kind)
-                return f"self.{made}({', '.join(self.arguments(node))})"
-        raise self.refused(node, f"no base class has a method {name!r}")
-
-    def _call_of_known(self, node, value):
-        special = self.program.special(value)
-        if special is not None:
-            return special(self, node)
-        if value in (isinstance, builtins.isinstance) or getattr(value, "__name__", "") in ("isinstance", "_isinstance"):
-            return f"isinstance({self.expression(node.args[0])}, {self._kinds(node.args[1])})"
-        if isinstance(value, type) and issubclass(value, BaseException):
-            raise self.refused(node, "exceptions can only be raised")
-        if _hashable(value) and value in _BUILTINS:
-            return f"{value.__name__}({', '.join(self.arguments(node))})"
-        if value is getattr or value is hasattr:
-            return f"{value.__name__}({', '.join(self.arguments(node))})"
-        name = self.program.operator_name(value)
-        if name is not None:
-            return self._call_of_operator(node, name)
-        if is_tuple_class(value):
-            return f"{self.program.declare(value)}({', '.join(self._fields(node, value))})"
-        if isinstance(value, type):
-            return f"{self.program.declare(value)}({', '.join(self.arguments(node))})"
-        self.program.spread_sizes(value, node, self)
-        return f"{self.program.function(value, self, node)}({', '.join(self.arguments(node))}, )".replace("(, )", "()")
-
-    def _fields(self, node, kind):
-        """The values of a tuple with names, with its defaults, which archives do not have."""
-        given = dict(zip(kind._fields, map(self.expression, node.args)))
-        given.update((one.arg, self.expression(one.value)) for one in node.keywords)
-        return [given.get(field) or literal(kind._field_defaults[field]) for field in kind._fields]
-
-    def _call_of_operator(self, node, name):
-        node.keywords = [
-            one for one in node.keywords
-            if not (one.arg == "requires_grad" and isinstance(one.value, ast.Constant) and not one.value.value)
-        ]
-        given = self.arguments(node)
-        place = _WRAPPED.get(name.rpartition(".")[2])
-        if place is not None and len(node.args) > place:
-            first = node.args[place]
-            if len(node.args) > place + 1 or not isinstance(first, (ast.List, ast.Tuple)):
-                count = len(node.args)
-                if isinstance(first, ast.Starred):
-                    given[place:count] = [given[place].lstrip("*")]
-                elif not (count == place + 1 and isinstance(first, ast.Name)):
-                    given[place:count] = [f"[{', '.join(given[place:count])}]"]
-        return f"{name}({', '.join(given)})"
-
-    def _kinds(self, node):
-        """The second argument of ``isinstance``."""
-        if isinstance(node, (ast.Tuple, ast.List)):
-            return "[" + ", ".join(self._kinds(one) for one in node.elts) + "]"
-        known = self.static(node)
-        if known is not None and known.value in (list, tuple):
-            return known.value.__name__
-        if known is not None and isinstance(known.value, tuple):
-            return "[" + ", ".join(str(self.program.annotations.type_of(one)) for one in known.value) + "]"
-        return str(self.kind(node))
-
-
-def _hashable(value):
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-def _is_super(node):
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
 def _gives_nothing(text):

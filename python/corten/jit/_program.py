@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import functools
+import inspect
 import sys
 import types
 
@@ -13,6 +14,7 @@ from corten import _C
 from corten.jit import _builtins
 from corten.jit._annotations import Annotations, attribute_type, evaluated, is_tuple_class
 from corten.jit._compile import FunctionCompiler
+from corten.jit._layer_templates import LAYERS
 from corten.jit._static import HELPERS, Method
 from corten.jit._structure import ClassText, Structure, literal, original_class, qualifier_of, short_name
 from corten.jit._templates import FUNCTIONS, MODULES
@@ -134,6 +136,24 @@ class Program(Structure):
         compiler = self._compiler_of_method(module, owner, function, kind)
         owner.methods[name] = compiler.text(name)
 
+    def overloads(self, module, name):
+        """The declarations of overloads of a method, the last of which is not one."""
+        from corten.jit import _overloads
+
+        function = getattr(original_class(module), name, None)
+        return _overloads.get((function.__module__, function.__qualname__), ()) if inspect.isfunction(function) else ()
+
+    def overloaded_method(self, module, name, place):
+        """Compiles one overload of a method; gives its name."""
+        made, owner = f"{name}__{place}", self.class_of(module)
+        if (id(module), made) not in self._begun:
+            self._begun.add((id(module), made))
+            declared, _ = self.parsed(self.overloads(module, name)[place])
+            compiler = self._of_source(module, owner, getattr(original_class(module), name))
+            compiler.node.args, compiler.node.returns = declared.args, declared.returns
+            owner.methods[made] = compiler.text(made)
+        return made
+
     def _compiler_of_method(self, module, owner, function, kind):
         """The compiler of a method: of a template, or of its source."""
         name = function if isinstance(function, str) else getattr(function, "__name__", "forward")
@@ -142,7 +162,7 @@ class Program(Structure):
             classes = classes[classes.index(kind):]
         for one in classes:
             library = is_of_library(one)
-            template = MODULES.get(one.__name__) if library else None
+            template = (MODULES.get(one.__name__) or LAYERS.get(one.__name__)) if library else None
             if template is not None:
                 compiler = self._of_template(module, owner, template, name)
                 if compiler is not None:
@@ -159,11 +179,13 @@ class Program(Structure):
     def _of_template(self, module, owner, text, name):
         rank = next((int(sign) + 1 for sign in type(module).__name__ if sign.isdigit()), 0)
         text = text.replace("INSTANCE_RANK", str(rank))
-        node = next((one for one in ast.parse(text).body if one.name == name), None)
-        if node is None:
+        nodes = {one.name: one for one in ast.parse(text).body}
+        if name not in nodes:
             return None
         source = Source(text, "<library>", 1)
-        return FunctionCompiler(self, source, node, _space(), module, owner, inlines=True)
+        made = FunctionCompiler(self, source, nodes[name], _space(), module, owner, inlines=True)
+        made.own_methods = frozenset(nodes)
+        return made
 
     def _of_source(self, module, owner, function):
         if _is_left_out(function):

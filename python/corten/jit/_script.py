@@ -11,7 +11,9 @@ from corten.jit import _running
 from corten.jit._classes import Unit
 from corten.jit._modules import LoadedModule
 from corten.jit._program import MissingError, Program
-from corten.jit._scripted import ScriptModule, as_script_function, mark, scripted
+from corten.jit._scripted import (  # noqa: F401
+    RecursiveScriptModule, ScriptFunction, ScriptModule, as_script_function, mark, scripted,
+)
 from corten.jit._traced import VERSION, _placeholder
 from corten.jit._types import UnknownTypeError
 from corten.jit.frontend import FrontendError

@@ -75,6 +75,9 @@ class StaticValues:
     names), ``locals`` (names that are assigned), ``bindings`` (names of static values), ``module`` and
     ``inlines`` (whether attributes of the module are constants)."""
 
+    #: Methods that a template has and the module's class does not.
+    own_methods = frozenset()
+
     def static(self, node):
         """The value of an expression, or None where it is known only when the program runs."""
         action = _ACTIONS.get(type(node))
@@ -118,6 +121,10 @@ class StaticValues:
                 return Static(None) if values[name] is None and not self.is_optional(module, name) else None
         if name == "training":
             return None
+        if name in self.own_methods and module is self.module:
+            return Static(Method(module, name, name, text))
+        if isinstance(vars(module).get(name), types.FunctionType):
+            return Static(vars(module)[name])
         found = inspect.getattr_static(module, name, None)
         if isinstance(found, staticmethod):
             return Static(found.__func__)
@@ -207,12 +214,13 @@ class StaticValues:
         decides = isinstance(node.op, ast.Or)
         found = [self.static(one) for one in node.values]
         known = [None if one is None else self.truth(one.value) for one in found]
+        if None not in known:
+            return next((one for one, true in zip(found, known) if true == decides), found[-1])
         if decides in known:
             before = known[:known.index(decides)]
             if None not in before or all(_is_pure(one) for one in node.values[:len(before)]):
                 return Static(decides)
-            return None
-        return None if None in known else Static(not decides)
+        return None
 
     def _compare(self, node):
         if len(node.ops) != 1:

@@ -280,18 +280,20 @@ def adaptive_max_pool2d(input: Tensor, output_size: List[int], return_indices: b
 
 def interpolate(input: Tensor, size: Optional[List[int]] = None, scale_factor: Optional[List[float]] = None, mode: str = "nearest", align_corners: Optional[bool] = None, recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
     rank = input.dim() - 2
-    sizes = size
-    scales = scale_factor
-    if sizes is not None:
-        if len(sizes) == 1 and rank > 1:
-            sizes = [sizes[0] for _ in range(rank)]
-    if scales is not None:
-        if len(scales) == 1 and rank > 1:
-            scales = [scales[0] for _ in range(rank)]
-        if recompute_scale_factor is not None:
-            if recompute_scale_factor:
-                sizes = [int(torch.floor(float(input.size(place + 2)) * scales[place])) for place in range(rank)]
-                scales = None
+    sizes: Optional[List[int]] = None
+    scales: Optional[List[float]] = None
+    if size is not None:
+        sizes = size
+        if len(size) == 1 and rank > 1:
+            sizes = [size[0] for _ in range(rank)]
+    if scale_factor is not None:
+        factors = scale_factor
+        if len(factors) == 1 and rank > 1:
+            factors = [factors[0] for _ in range(rank)]
+        if recompute_scale_factor is not None and recompute_scale_factor:
+            sizes = [int(torch.floor(float(input.size(place + 2)) * factors[place])) for place in range(rank)]
+        else:
+            scales = factors
     aligned = False
     if align_corners is not None:
         aligned = align_corners
@@ -389,20 +391,33 @@ def fold(input: Tensor, output_size: List[int], kernel_size: List[int], dilation
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0., is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
     return torch.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 
-def _packed_attention(query: Tensor, key: Tensor, value: Tensor, heads: int, w: Tensor, b: Optional[Tensor], out_w: Tensor, out_b: Optional[Tensor], dropout: float, training: bool, key_padding_mask: Optional[Tensor], need_weights: bool, attn_mask: Optional[Tensor], average: bool, is_causal: bool) -> Tuple[Tensor, Optional[Tensor]]:
+def _attention(query: Tensor, key: Tensor, value: Tensor, heads: int, w_q: Tensor, w_k: Tensor, w_v: Tensor, biases: List[Tensor], extra: List[Tensor], add_zero: bool, out_w: Tensor, out_b: Optional[Tensor], dropout: float, training: bool, key_padding_mask: Optional[Tensor], need_weights: bool, attn_mask: Optional[Tensor], average: bool) -> Tuple[Tensor, Optional[Tensor]]:
     length, batch, width = query.size(0), query.size(1), query.size(2)
-    source = key.size(0)
     size = width // heads
-    weights = w.chunk(3)
-    q = torch.linear(query, weights[0], None if b is None else b.chunk(3)[0])
-    k = torch.linear(key, weights[1], None if b is None else b.chunk(3)[1])
-    v = torch.linear(value, weights[2], None if b is None else b.chunk(3)[2])
+    if len(biases) == 3:
+        q = torch.linear(query, w_q, biases[0])
+        k = torch.linear(key, w_k, biases[1])
+        v = torch.linear(value, w_v, biases[2])
+    else:
+        q = torch.linear(query, w_q)
+        k = torch.linear(key, w_k)
+        v = torch.linear(value, w_v)
+    more = 0
+    if len(extra) == 2:
+        k = torch.cat([k, extra[0].repeat([1, batch, 1])])
+        v = torch.cat([v, extra[1].repeat([1, batch, 1])])
+        more += 1
+    if add_zero:
+        k = torch.cat([k, torch.zeros([1, batch, width], dtype=k.dtype, device=k.device)])
+        v = torch.cat([v, torch.zeros([1, batch, width], dtype=v.dtype, device=v.device)])
+        more += 1
+    source = k.size(0)
     q = q.view([length, batch, heads, size]).permute([1, 2, 0, 3])
     k = k.view([source, batch, heads, size]).permute([1, 2, 0, 3])
     v = v.view([source, batch, heads, size]).permute([1, 2, 0, 3])
     scores = torch.matmul(q * torch.pow(float(size), -0.5), k.transpose(-2, -1))
     if attn_mask is not None:
-        mask = attn_mask
+        mask = torch.pad(attn_mask, [0, more])
         if mask.dim() == 3:
             mask = mask.view([batch, heads, length, source])
         if mask.dtype == 11:
@@ -410,14 +425,13 @@ def _packed_attention(query: Tensor, key: Tensor, value: Tensor, heads: int, w: 
         else:
             scores = scores + mask
     if key_padding_mask is not None:
-        padding = key_padding_mask.view([batch, 1, 1, source])
+        padding = torch.pad(key_padding_mask, [0, more]).view([batch, 1, 1, source])
         if padding.dtype == 11:
             scores = scores.masked_fill(padding, -inf)
         else:
             scores = scores + padding
-    probabilities = torch.softmax(scores, -1)
-    dropped = torch.dropout(probabilities, dropout, training)
-    output = torch.matmul(dropped, v).permute([2, 0, 1, 3]).contiguous().view([length, batch, width])
+    probabilities = torch.dropout(torch.softmax(scores, -1), dropout, training)
+    output = torch.matmul(probabilities, v).permute([2, 0, 1, 3]).contiguous().view([length, batch, width])
     output = torch.linear(output, out_w, out_b)
     if need_weights:
         if average:

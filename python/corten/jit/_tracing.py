@@ -157,7 +157,11 @@ def _indexed(tracer, tensor, index):
 def _set_indexed(tracer, tensor, index, value):
     parts = _basic(index)
     found = None if parts is None or not isinstance(value, (int, float, corten.Tensor)) else _view_of(tracer, tensor, parts)
-    if found is None:
+    if found is None and isinstance(index, corten.Tensor) and isinstance(value, (int, float, corten.Tensor)):
+        if not isinstance(value, corten.Tensor):
+            value = corten.full((), value, dtype=tensor.dtype, device=tensor.device)
+        _C._op_call("aten::index_put_", tensor, [index], value)
+    elif found is None:
         with tracer.given((index, value), {}):
             tensor[index] = value
     elif isinstance(value, corten.Tensor):

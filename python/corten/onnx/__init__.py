@@ -3,33 +3,12 @@ operators."""
 
 from __future__ import annotations
 
-import enum
-
 from corten.onnx import errors
 from corten.onnx.errors import OnnxExporterError
 
 __all__ = ["ONNXProgram", "OnnxExporterError", "errors", "export", "is_in_onnx_export", "ops"]
 
 producer_name = "pytorch"
-
-
-class OperatorExportTypes(enum.IntEnum):
-    """What becomes of operators without a translation: they are always refused."""
-
-    ONNX, ONNX_ATEN, ONNX_ATEN_FALLBACK, ONNX_FALLTHROUGH = range(4)
-
-
-class TrainingMode(enum.IntEnum):
-    """The mode that a module is captured in: always the one that it is in."""
-
-    EVAL, PRESERVE, TRAINING = range(3)
-
-
-class TensorProtoDataType(enum.IntEnum):
-    """The numbers of element types in files."""
-
-    (UNDEFINED, FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64, STRING, BOOL, FLOAT16, DOUBLE, UINT32, UINT64, COMPLEX64,
-     COMPLEX128, BFLOAT16, FLOAT8E4M3FN, FLOAT8E4M3FNUZ, FLOAT8E5M2, FLOAT8E5M2FNUZ) = range(21)
 
 
 def export(

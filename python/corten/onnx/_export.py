@@ -82,15 +82,16 @@ class _Given:
     """What the caller said of sizes: hints for the capture, and names."""
 
     def __init__(self, model, args, kwargs, input_names, dynamic_shapes, dynamic_axes):
+        self.specs, self.axes, self.hints = dynamic_shapes, {}, None
+        if dynamic_shapes is None and not dynamic_axes:
+            return
         from corten.export import Dim
 
-        self.specs, self.axes = dynamic_shapes, {}
-        self.hints = None
         if dynamic_shapes is not None:
             self.hints = _dimensions.with_hints(dynamic_shapes, Dim.DYNAMIC)
             if isinstance(self.hints, list):
                 self.hints = tuple(self.hints)
-        elif dynamic_axes:
+        else:
             names = list(input_names or ()) or _parameters(model, args, kwargs)
             values = [*args, *kwargs.values()]
             specs, self.axes = _dimensions.of_axes(dynamic_axes, names, values, Dim.DYNAMIC)

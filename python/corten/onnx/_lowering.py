@@ -7,8 +7,8 @@ import operator
 
 from corten.onnx import _control, _table
 from corten.onnx._builder import Builder, Meta, dimension
-from corten.onnx._writes import Aliases, writes
 from corten.onnx._graph import ELEMENT_TYPES, Graph, Value, element_type
+from corten.onnx._writes import Aliases, writes
 from corten.onnx.errors import OnnxExporterError
 
 #: Constants of that many elements at most are computed while the model is exported.

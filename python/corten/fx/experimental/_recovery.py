@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 
 from . import _symexpr as ex
-from ._shape_env import SAMPLES
 from ._sym_errors import UnrecoverableSizeError
 
 
@@ -24,15 +24,16 @@ class Recovery:
         self.symbols, self._flat = problem.symbols(), flat_results
         self.probes = [dict(self.env.samples())]
         self.runs = [flat_results(result)]
-        for turn in (1, 2):
+        for turn in (1, 2, 3):
             self._probe(self._shifted(turn))
         self.pool = None
 
     def _shifted(self, turn):
-        """Other primes for the symbols, which obey what is known of them."""
+        """Other values of the symbols, which obey what is known of them."""
         values = dict(self.env.samples())
-        for place, symbol in enumerate(self.symbols):
-            values[symbol] = SAMPLES[-1 - (7 * place + 31 * turn) % 60] + (0 if turn == 1 else 2 * place + 1)
+        numbers = random.Random(turn)
+        for symbol in self.symbols:
+            values[symbol] = numbers.randint(900, 2300)
         return self._obedient(values)
 
     def _obedient(self, values):
@@ -170,10 +171,7 @@ class Recovery:
         Raises:
             UnrecoverableSizeError: They differ.
         """
-        probe = self._shifted(3)
-        for place, symbol in enumerate(self.symbols):
-            probe[symbol] += 4 * place + 6
-        probe = self._obedient(probe)
+        probe = self._shifted(4)
         run = self._flat(self.problem.run(probe))
         for expected, one in zip(run, found):
             if isinstance(expected, tuple):
