@@ -32,7 +32,7 @@ impl CallForm {
         let named = Obj::dict()?;
         // Conversions say nothing of pinned memory unless they are asked for it.
         let is_conversion = called.def().name == "_to_copy";
-        let takes_numbers = called.def().numbers || has_scalar_overload(called);
+        let takes_numbers = op.def().numbers || has_scalar_overload(op);
         let on_default_device = is_new_on_default_device(given, arguments);
         for declared in &called.schema().arguments {
             let place = given.iter().position(|other| other.name == declared.name);
