@@ -11,10 +11,6 @@ use corten_core::{Device, Scalar};
 use corten_ops::schema::{Argument, Value};
 use corten_ops::{AnyOp, IValue, registry};
 
-/// Operators whose overload for tensors is called with numbers: Python has no other one.
-const TENSOR_OVERLOAD_ONLY: [&str; 8] =
-    ["add", "sub", "mul", "div", "add_", "sub_", "mul_", "div_"];
-
 /// An overload with its positional arguments and those by name.
 pub(crate) struct CallForm {
     pub(crate) name: String,
@@ -67,7 +63,7 @@ fn for_number(op: &'static dyn AnyOp, arguments: &[IValue]) -> Option<&'static d
     let def = op.def();
     let [_, IValue::Tensor(second), ..] = arguments else { return None };
     if def.overload != "Tensor"
-        || TENSOR_OVERLOAD_ONLY.contains(&def.name)
+        || def.numbers
         || !second.is_wrapped_number()
     {
         return None;

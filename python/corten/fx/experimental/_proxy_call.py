@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import corten
 from corten import ops
+from corten._tags import takes_numbers
 from corten.utils import _pytree as pytree
 
 from ._proxy_slots import _ProxyTensor, get_proxy_slot, py_sym_types, track_tensor_tree
@@ -45,14 +46,10 @@ def proxy_call(mode, func, args, kwargs):
     return result
 
 
-#: Operators whose overload for tensors takes numbers, so that it stands for the one for a scalar.
-_TAKE_NUMBERS = frozenset(("add", "sub", "mul", "div", "add_", "sub_", "mul_", "div_"))
-
-
 def _takes_number(func):
     """Whether an overload for a scalar is recorded as that for tensors, which takes the number."""
-    packet, _, overload = func.__name__.partition(".")
-    return overload == "Scalar" and packet in _TAKE_NUMBERS
+    packet, _, overload = func._qualified.partition(".")
+    return overload == "Scalar" and takes_numbers(f"{packet}.Tensor")
 
 
 def _with_number(func, self, other, alpha=None):
