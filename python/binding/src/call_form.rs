@@ -28,7 +28,8 @@ impl CallForm {
         let named = Obj::dict()?;
         // Conversions say nothing of pinned memory unless they are asked for it.
         let is_conversion = called.def().name == "_to_copy";
-        let takes_numbers = op.def().numbers || has_scalar_overload(op);
+        // The first operand is a number only where the overload takes numbers.
+        let (takes_numbers, takes_second) = (op.def().numbers, has_scalar_overload(op));
         let on_default_device = is_new_on_default_device(given, arguments);
         for declared in &called.schema().arguments {
             let place = given.iter().position(|other| other.name == declared.name);
@@ -45,10 +46,13 @@ impl CallForm {
                     )?;
                 }
                 (true, true) => {}
-                (true, false) => named
-                    .dict_set(&Obj::str_from(&declared.name)?, &object(value, takes_numbers)?)?,
+                (true, false) => named.dict_set(
+                    &Obj::str_from(&declared.name)?,
+                    &object(value, takes_numbers || takes_second && place == Some(1))?,
+                )?,
                 (false, _) => {
-                    positional.push(object(value, takes_numbers)?);
+                    positional
+                        .push(object(value, takes_numbers || takes_second && place == Some(1))?);
                     if !left_out {
                         needed = positional.len();
                     }
