@@ -21,7 +21,7 @@ def proxy_call(mode, func, args, kwargs):
     made = decomposed(mode, func, args, kwargs)
     if made is not NotImplemented:
         return made
-    if _takes_number(func):
+    if _takes_number(func) and not mode.pre_dispatch:
         with mode:
             return _with_number(func, *args, **kwargs)
     if not mode.pre_dispatch and _is_made_of_others(func):
@@ -55,6 +55,31 @@ def _takes_number(func):
 def _with_number(func, self, other, alpha=None):
     named = {} if alpha is None else {"alpha": alpha}
     return func.overloadpacket.Tensor(self, other, **named)
+
+
+def before_dispatch(name, args, kwargs):
+    """A call above autograd in the form in which dispatch modes see those below."""
+    from corten.utils._python_dispatch import _overload, _without_defaults
+
+    func = _overload(name)
+    args, kwargs = _without_defaults(name, func, args, kwargs)
+    args = tuple(_as_given(one) for one in args)
+    kwargs = {key: list(one) if isinstance(one, tuple) else one for key, one in kwargs.items()}
+    if _takes_number(func):
+        alpha = {"alpha": args[2]} if len(args) > 2 else {}
+        return func.overloadpacket.Tensor, args[:2], {**kwargs, **alpha}
+    if name == "aten::to.dtype_layout" and set(kwargs) == {"dtype"}:
+        return func.overloadpacket.dtype, (*args, kwargs["dtype"]), {}
+    return func, args, kwargs
+
+
+def _as_given(value):
+    """An argument as programs give it: lists, and numbers that became operands."""
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, corten.Tensor) and value._is_wrapped_number():
+        return value.item()
+    return value
 
 
 def _is_made_of_others(func):
