@@ -156,9 +156,9 @@ _OF_METHODS = {
 }
 
 
-def of_method(name, method):
+def of_method(name, method, args):
     """The overload that a method of Python calls."""
     other = _OF_METHODS.get(method)
     if other is not None and name.startswith(f"aten::{other}."):
-        return name.replace(other, method).replace("Tensor_Scalar", "Scalar")
+        return f"aten::{method}.{'Tensor' if isinstance(args[1], corten.Tensor) else 'Scalar'}"
     return name

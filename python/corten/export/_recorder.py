@@ -278,7 +278,7 @@ class Recorder:
             if choose:
                 name, args, kwargs = _overloads.chosen(name, args, kwargs)
                 args = self.of_method(name, args)
-                name = _overloads.of_method(name, self.method)
+                name = _overloads.of_method(name, self.method, args)
             if name in ("aten::reshape", "aten::view") and self.is_number(args[0]):
                 return self.run(name, args, kwargs) if isinstance(args[0], corten.Tensor) else corten.tensor(args[0])
             if name == "aten::reshape" and self.is_same(args):
