@@ -391,6 +391,23 @@ class Sizes(unittest.TestCase):
         program = export(OfOne(lambda x: x.nonzero()), (torch.ones(2, 2),))
         self.assertEqual(program.module()(torch.eye(2)).tolist(), [[0, 0], [1, 1]])
 
+    def test_decompositions_keep_sizes(self):
+        program = self.exported(
+            lambda x, y: torch.nn.functional.silu(x).view(x.shape[0] * 2, -1), {"x": {0: Dim("q")}, "y": None},
+        )
+        lowered = program.run_decompositions()
+        self.assertIn("aten.sigmoid.default", targets(lowered.graph))
+        self.assertEqual(lowered.module()(torch.ones(6, 4), self.y).shape, (12, 2))
+
+    def test_metadata_are_checked(self):
+        program = export(OfOne(lambda x: x.to(torch.int32)), (torch.ones(2),))
+        self.assertIn("aten._assert_tensor_metadata.default", targets(program.graph))
+        with self.assertRaisesRegex(RuntimeError, "Tensor dtype mismatch! Expected: Float, Got: [dD]ouble"):
+            program.module()(torch.ones(2, dtype=torch.float64))
+        for name, value in (("size", [3]), ("stride", [2]), ("device", "meta")):
+            with self.subTest(name), self.assertRaisesRegex(RuntimeError, rf"Tensor {name}s? mismatch! Expected: "):
+                torch.ops.aten._assert_tensor_metadata(torch.ones(2), **{name: value})
+
 
 class Unflattened(unittest.TestCase):
     def test_modules_are_back(self):

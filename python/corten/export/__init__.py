@@ -14,9 +14,10 @@ from corten.export.graph_signature import ExportBackwardSignature, ExportGraphSi
 from corten.export.unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
 
 __all__ = [
-    "AdditionalInputs", "Constraint", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram", "FlatArgsAdapter", "ModuleCallEntry",
-    "ModuleCallSignature", "ShapesCollection", "default_decompositions", "dims", "draft_export", "export", "load",
-    "UnflattenedModule", "register_dataclass", "save", "unflatten",
+    "AdditionalInputs", "Constraint", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature",
+    "ExportedProgram", "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection",
+    "UnflattenedModule", "default_decompositions", "dims", "draft_export", "export", "load", "register_dataclass",
+    "save", "unflatten",
 ]
 
 _DRAFT = (

@@ -70,7 +70,9 @@ class _Lowering(Interpreter):
 
         tracer = get_proxy_mode().tracer
         args = tree_map_only(corten.Tensor, plain, args)
-        given = [self._attribute(tracer, arg) if isinstance(arg, GraphModule) else _proxies(tracer, arg) for arg in args]
+        given = [
+            self._attribute(tracer, arg) if isinstance(arg, GraphModule) else _proxies(tracer, arg) for arg in args
+        ]
         proxy = tracer.create_proxy("call_function", target, tuple(given), kwargs, name=target._name)
         results = self.node.meta["val"]
         track_tensor_tree(results, proxy, constant=None, tracer=tracer)
@@ -245,7 +247,9 @@ def _written(graph, placeholders, arranged, program):
             place = placeholders.index(node.args[0])
             spec, old = arranged[place]
             if spec.kind not in kinds:
-                raise RuntimeError(f"Constant {spec.target} is mutated in the forward method. Pls register it as buffer")
+                raise RuntimeError(
+                    f"Constant {spec.target} is mutated in the forward method. Pls register it as buffer"
+                )
             target = spec.target if spec.kind != InputKind.USER_INPUT else old.name
             node.replace_all_uses_with(node.args[1])
             found[place] = (kinds[spec.kind], target, node.args[1])

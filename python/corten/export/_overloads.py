@@ -117,7 +117,8 @@ _RULES = {
         f"aten::_upsample_nearest_exact{rank}d": _upsample(f"aten::_upsample_nearest_exact{rank}d", False)
         for rank in (1, 2, 3)
     },
-    "aten::floor_divide.Scalar": _renamed("aten::floor_divide"), "aten::split.sizes": _renamed("aten::split_with_sizes"),
+    "aten::floor_divide.Scalar": _renamed("aten::floor_divide"),
+    "aten::split.sizes": _renamed("aten::split_with_sizes"),
 }
 
 def conversion(args, kwargs):

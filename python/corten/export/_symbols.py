@@ -216,7 +216,7 @@ def _python(expr, texts):
     if isinstance(expr, ex.Poly):
         parts = []
         for product, factor in expr.terms.items():
-            atoms = [f"{_python(atom, texts)}**{power}" if power != 1 else _python(atom, texts) for atom, power in product]
+            atoms = [_python(atom, texts) + (f"**{power}" if power != 1 else "") for atom, power in product]
             parts.append("*".join(([str(factor)] if factor != 1 or not atoms else []) + atoms))
         return " + ".join(parts)
     if isinstance(expr, ex.Call) and expr.name in ("FloorDiv", "Mod"):
@@ -267,8 +267,7 @@ def _srepr(expr):
     if isinstance(expr, float):
         return f"Float('{expr!r}', precision=53)"
     if isinstance(expr, ex.Symbol):
-        kind = "integer=True" if not expr.unbacked else "integer=True"
-        return f"Symbol('{expr.name}', {'' if expr.unbacked else 'positive=True, '}{kind})"
+        return f"Symbol('{expr.name}', {'' if expr.unbacked else 'positive=True, '}integer=True)"
     if isinstance(expr, ex.Poly):
         terms = [_srepr_product(product, factor) for product, factor in expr.terms.items()]
         return terms[0] if len(terms) == 1 else f"Add({', '.join(terms)})"
