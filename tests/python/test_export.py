@@ -292,6 +292,15 @@ class Inputs(unittest.TestCase):
         self.assertIs(module.linear.weight, module.tied.weight)
 
 
+class Older(unittest.TestCase):
+    def test_export_of_a_call(self):
+        dynamo = importlib.import_module(f"{NAME}._dynamo")
+        module, guards = dynamo.export(lambda x: torch.sin(x) * 2)(torch.ones(2))
+        self.assertTrue(torch.equal(module(torch.zeros(2)), torch.zeros(2)))
+        capture = importlib.import_module(f"{NAME}._export").capture_pre_autograd_graph
+        self.assertTrue(torch.equal(capture(OfOne(lambda x: x + 1), (torch.ones(2),))(torch.ones(2)), torch.full((2,), 2.0)))
+
+
 class Sizes(unittest.TestCase):
     def setUp(self):
         self.x, self.y = torch.ones(3, 4), torch.ones(3, 5)

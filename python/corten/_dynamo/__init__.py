@@ -7,6 +7,7 @@ from corten import _C
 from corten._C import Tensor
 from corten._dynamo import config, exc  # noqa: F401
 from corten._dynamo.eval_frame import OptimizedModule
+from corten._dynamo.exporting import export  # noqa: F401
 from corten.compiler import (
     allow_in_graph, assume_constant_result, disable, is_compiling, list_backends, nonstrict_trace,
     reset, set_stance, substitute_in_graph,
