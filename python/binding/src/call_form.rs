@@ -30,11 +30,15 @@ impl CallForm {
         let mut positional = Vec::new();
         let mut needed = 0;
         let named = Obj::dict()?;
+        // Conversions say nothing of pinned memory unless they are asked for it.
+        let is_conversion = called.def().name == "_to_copy";
+        let takes_numbers = called.def().numbers || has_scalar_overload(called);
         let on_default_device = is_new_on_default_device(given, arguments);
         for declared in &called.schema().arguments {
             let place = given.iter().position(|other| other.name == declared.name);
             let value = place.and_then(|place| arguments.get(place)).cloned().unwrap_or_default();
-            let left_out = declared.default.as_ref().is_some_and(|it| is_default(&value, it));
+            let left_out = declared.default.as_ref().is_some_and(|it| is_default(&value, it))
+                || is_conversion && matches!(value, IValue::Bool(false)) && declared.name == "pin_memory";
             match (declared.kwarg_only, left_out) {
                 (true, true) if on_default_device && declared.name == "device" => {
                     named.dict_set(
@@ -43,11 +47,10 @@ impl CallForm {
                     )?;
                 }
                 (true, true) => {}
-                (true, false) => {
-                    named.dict_set(&Obj::str_from(&declared.name)?, &object(value)?)?
-                }
+                (true, false) => named
+                    .dict_set(&Obj::str_from(&declared.name)?, &object(value, takes_numbers)?)?,
                 (false, _) => {
-                    positional.push(object(value)?);
+                    positional.push(object(value, takes_numbers)?);
                     if !left_out {
                         needed = positional.len();
                     }
@@ -84,10 +87,17 @@ fn is_new_on_default_device(declared: &[Argument], arguments: &[IValue]) -> bool
         && !arguments.iter().any(|it| matches!(it, IValue::Tensor(_) | IValue::TensorList(_)))
 }
 
+/// Whether an overload for tensors has one for a number beside it, so that Python may give it numbers.
+fn has_scalar_overload(op: &'static dyn AnyOp) -> bool {
+    let def = op.def();
+    let found = || registry::find(&format!("{}::{}.Scalar", def.namespace, def.name));
+    def.overload == "Tensor" && found().is_some()
+}
+
 /// An argument as an object of Python.
-fn object(value: IValue) -> Py<Obj> {
+fn object(value: IValue, takes_numbers: bool) -> Py<Obj> {
     match value {
-        IValue::Tensor(number) if number.is_wrapped_number() => {
+        IValue::Tensor(number) if takes_numbers && number.is_wrapped_number() => {
             Obj::scalar(number.only_element()?.unwrap_or(Scalar::Int(0)))
         }
         IValue::IntList(numbers) => Obj::list(numbers.iter().map(|&number| Obj::int(number))),
