@@ -189,8 +189,8 @@ def written(call):
         return _onto_values(call, flat, args, kwargs)
     if any(_overlaps(one) for one in flat):
         raise RuntimeError(
-            "Found a tensor being mutated that has internal overlap. Please clone() the tensor before performing the "
-            "operation."
+            "functionalization: encountered a tensor being mutated that has internal overlap. Please clone() the tensor "
+            "before performing the operation."
         )
     values = _values_written(call, targets, args, kwargs)
     _check(call, flat, values)
@@ -200,7 +200,21 @@ def written(call):
 
 
 def _overlaps(tensor):
-    return tensor.numel() > 1 and any(size > 1 and not step for size, step in zip(tensor.size(), tensor.stride()))
+    """Whether two elements of a tensor have one place in memory."""
+    dims = sorted((step, size) for size, step in zip(tensor.size(), tensor.stride()) if size > 1)
+    if not tensor.numel() or tensor.layout != _C.strided:
+        return False
+    extent = 1
+    for step, size in dims:
+        if step < extent:
+            break
+        extent += (size - 1) * step
+    else:
+        return False
+    places = [0]
+    for step, size in dims:
+        places = [place + step * index for place in places for index in range(size)]
+    return len(set(places)) < len(places)
 
 
 def _onto_values(call, flat, args, kwargs):

@@ -14,7 +14,7 @@ from corten.fx._symbolic_trace import Tracer
 from corten.fx.graph_module import GraphModule
 from corten.utils import _pytree as pytree
 from corten.utils._python_dispatch import (
-    TorchDispatchMode, _disable_current_modes, _get_current_dispatch_mode_stack,
+    TorchDispatchMode, _TorchDispatchModeKey, _disable_current_modes, _get_current_dispatch_mode_stack,
 )
 
 from .symbolic_shapes import is_accessor_node
@@ -68,6 +68,8 @@ def set_original_aten_op(func):
 
 class ProxyTorchDispatchMode(TorchDispatchMode):
     """A mode that records the calls of operators as nodes of a tracer's graph."""
+
+    _mode_key = _TorchDispatchModeKey.PROXY
 
     def __init__(self, tracer, tracing_mode="real", pre_dispatch=False, _allow_fake_constant=False,
                  _error_on_data_dependent_ops=True, decomposition_table=None):
