@@ -591,10 +591,6 @@ impl AnyOp for OpTable {
         builtin.chain(registered.iter().map(|one| (one.target, describe(one.entry)))).collect()
     }
 
-    fn clear_lookups(&self) {
-        self.clear_table();
-    }
-
     fn was_called(&self) -> bool {
         self.table().is_some()
     }
