@@ -74,19 +74,21 @@ class Kernels(unittest.TestCase):
         made._destroy()
 
     def test_fallback(self):
-        seen = []
+        seen, mode = [], "TESTING_ONLY_GenericMode"
+        key = Keys(C._dispatch_key_parse(mode))
 
         def kernel(op, *args, **kwargs):
             seen.append(str(op))
             with C._ForceDispatchKeyGuard(
-                C._dispatch_tls_local_include_set().remove(Key.FuncTorchDynamicLayerBackMode),
+                C._dispatch_tls_local_include_set() - key,
                 C._dispatch_tls_local_exclude_set(),
             ):
                 return op(*args, **kwargs)
 
-        made = library.Library("_", "IMPL", "FuncTorchDynamicLayerBackMode")
+        made = library.Library("_", "IMPL", mode)
         made.fallback(kernel)
-        with C._IncludeDispatchKeyGuard(Key.FuncTorchDynamicLayerBackMode):
+        include = C._dispatch_tls_local_include_set() | key
+        with C._ForceDispatchKeyGuard(include, C._dispatch_tls_local_exclude_set()):
             found = torch.ones(2).cos()
         made._destroy()
         self.assertIn("aten.cos.default", seen)

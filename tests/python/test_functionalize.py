@@ -15,8 +15,8 @@ WAYS = ("mutations", "mutations_and_views")
 #: Programs whose calls differ from PyTorch's: operators that are made of others here; copies of views that keep
 #: the strides of the view, so that ``reshape`` copies where it copies in the original program; sums of expanded
 #: values, which are not rounded.
-OTHERS = {"foreach", "expand_of_one", "index_put"}
-OTHERS_OF_COPIES = {"reshape", "detached"}
+OTHERS = {"foreach", "expand_of_one", "index_put", "detached"}
+OTHERS_OF_COPIES = {"reshape"}
 
 
 def _flat(result):
@@ -41,6 +41,7 @@ class Programs(unittest.TestCase):
                     expected = [*_flat(function(a)), a]
                     found = [*_flat(torch.func.functionalize(function, remove=remove)(b)), b]
                     for one, other in zip(expected, found):
+                        # PyTorch's copy of a transposed view is no copy for ``reshape``.
                         if remove != "mutations_and_views" or name != "reshape" or torch.__name__ == "corten":
                             self.assertTrue(torch.equal(one, other))
 
@@ -169,6 +170,7 @@ class Tensors(unittest.TestCase):
             with self.assertRaises(RuntimeError):
                 one.add_(1)
 
+    @unittest.skipUnless(torch.__name__ == "corten", "PyTorch adds all writes up")
     def test_overlap(self):
         made = torch._to_functional_tensor(torch.ones(1, 5))
         with self.assertRaisesRegex(RuntimeError, "encountered a tensor being mutated that has internal overlap"):

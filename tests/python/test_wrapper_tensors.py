@@ -90,7 +90,7 @@ class Calls(unittest.TestCase):
             self.assertIs(dispatch._get_current_dispatch_mode(), inner)
             torch.ones(2).cos()
             with dispatch._disable_current_modes() as before:
-                self.assertEqual(before, [outer, inner])
+                self.assertEqual(before, [inner, outer])
                 torch.ones(2).sin()
         self.assertEqual(inner.names, ["aten.ones.default", "aten.cos.default"])
         self.assertEqual(outer.names, inner.names)
@@ -185,7 +185,7 @@ class Shapes(unittest.TestCase):
         self.assertEqual(made.layout, torch.sparse_coo)
 
     def test_unknown_policy(self):
-        with self.assertRaisesRegex(RuntimeError, "Unknown sizes_strides_policy: meow"):
+        with self.assertRaisesRegex(ValueError, "Unknown sizes_strides_policy: meow"):
             self.made({}, dispatch_sizes_strides_policy="meow")
 
 

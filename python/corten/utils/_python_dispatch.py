@@ -250,11 +250,11 @@ def _is_default(value, default):
 
 @contextlib.contextmanager
 def _disable_current_modes():
-    """A block in which no mode is in force."""
+    """A block in which no mode is in force; gives those that were, the innermost first."""
     before, _active.modes = _active.modes, []
     _C._set_dispatch_modes_enabled(False)
     try:
-        yield before
+        yield before[::-1]
     finally:
         _active.modes = before
         _C._set_dispatch_modes_enabled(bool(before))

@@ -72,12 +72,12 @@ def make_wrapper(cls, size, *given, **options):
     ``Tensor._make_wrapper_subclass`` makes it.
 
     Raises:
-        RuntimeError: There is no such policy.
+        ValueError: There is no such policy.
     """
     options |= zip(_NAMES, given)
     policy = options.pop("dispatch_sizes_strides_policy", None)
     if policy not in (None, "sizes", "strides"):
-        raise RuntimeError(f"Unknown sizes_strides_policy: {policy}")
+        raise ValueError(f"Unknown sizes_strides_policy: {policy}; expected 'strides' or 'sizes'")
     device, layout = options.pop("dispatch_device", False), options.pop("dispatch_layout", False)
     keys = options.pop("_extra_dispatch_keys", None)
     made = _native(cls, size, **options)

@@ -249,7 +249,7 @@ def disable_proxy_modes_tracing():
         yield None
         return
     with _disable_current_modes() as modes, contextlib.ExitStack() as stack:
-        for mode in modes:
+        for mode in reversed(modes):
             if not isinstance(mode, ProxyTorchDispatchMode):
                 TorchDispatchMode.__enter__(mode)
                 stack.callback(TorchDispatchMode.__exit__, mode, None, None, None)
