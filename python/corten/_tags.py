@@ -54,6 +54,16 @@ def _declared():
     }
 
 
+@functools.cache
+def _with_numbers():
+    return frozenset(op["name"] for op in _C._ops() if op.get("numbers"))
+
+
+def takes_numbers(name):
+    """Whether an overload for tensors is called with numbers: there is no signature for them beside it."""
+    return name in _with_numbers()
+
+
 def tags_of(name, schema):
     """The tags of an overload, in the order of their numbers."""
     kind, words, implementation = _declared().get(name, ("functional", (), ""))

@@ -11,10 +11,6 @@ use corten_core::{Device, Scalar};
 use corten_ops::schema::{Argument, Value};
 use corten_ops::{AnyOp, IValue, registry};
 
-/// Operators whose overload for tensors is called with numbers: Python has no other one.
-const TENSOR_OVERLOAD_ONLY: [&str; 8] =
-    ["add", "sub", "mul", "div", "add_", "sub_", "mul_", "div_"];
-
 /// An overload with its positional arguments and those by name.
 pub(crate) struct CallForm {
     pub(crate) name: String,
@@ -32,7 +28,8 @@ impl CallForm {
         let named = Obj::dict()?;
         // Conversions say nothing of pinned memory unless they are asked for it.
         let is_conversion = called.def().name == "_to_copy";
-        let takes_numbers = called.def().numbers || has_scalar_overload(called);
+        // The first operand is a number only where the overload takes numbers.
+        let (takes_numbers, takes_second) = (op.def().numbers, has_scalar_overload(op));
         let on_default_device = is_new_on_default_device(given, arguments);
         for declared in &called.schema().arguments {
             let place = given.iter().position(|other| other.name == declared.name);
@@ -49,10 +46,13 @@ impl CallForm {
                     )?;
                 }
                 (true, true) => {}
-                (true, false) => named
-                    .dict_set(&Obj::str_from(&declared.name)?, &object(value, takes_numbers)?)?,
+                (true, false) => named.dict_set(
+                    &Obj::str_from(&declared.name)?,
+                    &object(value, takes_numbers || takes_second && place == Some(1))?,
+                )?,
                 (false, _) => {
-                    positional.push(object(value, takes_numbers)?);
+                    positional
+                        .push(object(value, takes_numbers || takes_second && place == Some(1))?);
                     if !left_out {
                         needed = positional.len();
                     }
@@ -68,10 +68,7 @@ impl CallForm {
 fn for_number(op: &'static dyn AnyOp, arguments: &[IValue]) -> Option<&'static dyn AnyOp> {
     let def = op.def();
     let [_, IValue::Tensor(second), ..] = arguments else { return None };
-    if def.overload != "Tensor"
-        || TENSOR_OVERLOAD_ONLY.contains(&def.name)
-        || !second.is_wrapped_number()
-    {
+    if def.overload != "Tensor" || def.numbers || !second.is_wrapped_number() {
         return None;
     }
     registry::find(&format!("{}::{}.Scalar", def.namespace, def.name))
