@@ -5,11 +5,11 @@
 //! ends see what they expect, and recorded programs read as they were written.
 
 use crate::functions::wrap_value;
-use crate::py::{Obj, Py};
+use crate::py::{Obj, Py, name};
 use crate::tensor;
-use corten_core::{Device, Scalar};
+use corten_core::{Device, DispatchKey};
 use corten_ops::schema::{Argument, Value};
-use corten_ops::{AnyOp, IValue, registry};
+use corten_ops::{AnyOp, IValue, Tensor, registry};
 
 /// Operators whose overload for tensors is called with numbers: Python has no other one.
 const TENSOR_OVERLOAD_ONLY: [&str; 8] =
@@ -31,6 +31,7 @@ impl CallForm {
         let mut needed = 0;
         let named = Obj::dict()?;
         let on_default_device = is_new_on_default_device(given, arguments);
+        let takes_numbers = called.def().numbers || called.def().overload != op.def().overload;
         for declared in &called.schema().arguments {
             let place = given.iter().position(|other| other.name == declared.name);
             let value = place.and_then(|place| arguments.get(place)).cloned().unwrap_or_default();
@@ -44,10 +45,10 @@ impl CallForm {
                 }
                 (true, true) => {}
                 (true, false) => {
-                    named.dict_set(&Obj::str_from(&declared.name)?, &object(value)?)?
+                    named.dict_set(&Obj::str_from(&declared.name)?, &object(value, takes_numbers)?)?
                 }
                 (false, _) => {
-                    positional.push(object(value)?);
+                    positional.push(object(value, takes_numbers)?);
                     if !left_out {
                         needed = positional.len();
                     }
@@ -85,10 +86,15 @@ fn is_new_on_default_device(declared: &[Argument], arguments: &[IValue]) -> bool
 }
 
 /// An argument as an object of Python.
-fn object(value: IValue) -> Py<Obj> {
+fn object(value: IValue, takes_numbers: bool) -> Py<Obj> {
     match value {
-        IValue::Tensor(number) if number.is_wrapped_number() => {
-            Obj::scalar(number.only_element()?.unwrap_or(Scalar::Int(0)))
+        IValue::Tensor(number) if takes_numbers && number.is_wrapped_number() => {
+            Obj::scalar(tensor::item(&number)?)
+        }
+        IValue::Tensor(made) if is_made_inside(&made) => {
+            let object = tensor::wrap_owned(made)?;
+            object.set_attr(name!("_made_inside"), &Obj::bool(true))?;
+            Ok(object)
         }
         IValue::IntList(numbers) => Obj::list(numbers.iter().map(|&number| Obj::int(number))),
         IValue::DoubleList(numbers) => Obj::list(numbers.into_iter().map(Obj::float)),
@@ -100,6 +106,14 @@ fn object(value: IValue) -> Py<Obj> {
         IValue::ScalarList(numbers) => Obj::list(numbers.into_iter().map(Obj::scalar)),
         other => wrap_value(other),
     }
+}
+
+/// Whether Python has not seen a tensor: an operator made it on the way here.
+fn is_made_inside(tensor: &Tensor) -> bool {
+    tensor.defined()
+        && tensor.pyobject().is_none()
+        && !tensor.is_wrapped_number()
+        && !tensor.key_set().has(DispatchKey::Python)
 }
 
 /// Whether an argument has the default value of its declaration.

@@ -64,6 +64,8 @@ class FakeTensor(Tensor):
             raise AssertionError(f"elem.device.type must be 'meta', got {elem.device.type}")
         if device is None:
             raise TypeError("FakeTensor.__new__() missing required argument: 'device' (or 'fake_device')")
+        if elem.layout != corten.strided:
+            raise UnsupportedFakeTensorException(f"{elem.layout} nyi in fake tensors")
         device = _with_index(device)
         self = Tensor._make_fake(cls, elem.detach() if elem.requires_grad else elem, device, _source)
         self._elem, self.fake_mode, self.constant = elem, fake_mode, constant

@@ -156,8 +156,6 @@ def _handle(name, *args, **kwargs):
     """Hands a call to the innermost mode, with the ones around it in force, and to classes of tensors behind."""
     if lift_arguments is not None:
         args, kwargs = lift_arguments(args, kwargs)
-    if len(args) == 2 and name.endswith(".Tensor") and isinstance(args[1], _NUMBERS):
-        name = _with_scalar(name)
     modes = _active.modes
     found = _subclasses(args, kwargs)
     if not modes:
@@ -246,7 +244,9 @@ def _is_default(value, default):
     if default is _REQUIRED or isinstance(value, _C.Tensor):
         return False
     if isinstance(value, (list, tuple)) and isinstance(default, (list, tuple)):
-        return list(value) == list(default)
+        return len(value) == len(default) and all(
+            type(one) is type(other) and one == other for one, other in zip(value, default)
+        )
     return value is default or type(value) is type(default) and value == default
 
 
