@@ -163,7 +163,9 @@ class Recovery:
         offsets = _offsets(p, q, results, points)
         if offsets is None or offsets[0] != offsets[1]:
             return None
-        return ex.floordiv(ex.add(ex.mul(expr, p), offsets[0]), q)
+        # As windows have it: the last position, and one.
+        whole = -(-offsets[0] // q)
+        return ex.add(ex.floordiv(ex.add(ex.mul(expr, p), offsets[0] - whole * q), q), whole)
 
     def _confirm(self, found):
         """Compares the expressions to a run that did not choose them.
