@@ -271,6 +271,13 @@ def _packed_packet(name):
     return _quantized.packet(name)
 
 
+def _size_packet(name):
+    """An operator that gives sizes, or nothing."""
+    from corten import _size_operators
+
+    return _size_operators.packet(name)
+
+
 class Namespace:
     """The operators of one namespace."""
 
@@ -283,6 +290,8 @@ class Namespace:
             raise AttributeError(operator)
         if _C._op_overloads(qualified):
             found = Packet(qualified)
+        elif self._name == "aten" and (found := _size_packet(operator)) is not None:
+            pass
         elif self._name == "quantized" and (found := _packed_packet(operator)) is not None:
             pass
         else:

@@ -30,12 +30,15 @@ impl CallForm {
         let mut positional = Vec::new();
         let mut needed = 0;
         let named = Obj::dict()?;
+        // Conversions say nothing of pinned memory unless they are asked for it.
+        let is_conversion = called.def().name == "_to_copy";
         let on_default_device = is_new_on_default_device(given, arguments);
         let takes_numbers = called.def().numbers || called.def().overload != op.def().overload;
         for declared in &called.schema().arguments {
             let place = given.iter().position(|other| other.name == declared.name);
             let value = place.and_then(|place| arguments.get(place)).cloned().unwrap_or_default();
-            let left_out = declared.default.as_ref().is_some_and(|it| is_default(&value, it));
+            let left_out = declared.default.as_ref().is_some_and(|it| is_default(&value, it))
+                || is_conversion && matches!(value, IValue::Bool(false)) && declared.name == "pin_memory";
             match (declared.kwarg_only, left_out) {
                 (true, true) if on_default_device && declared.name == "device" => {
                     named.dict_set(
@@ -44,9 +47,8 @@ impl CallForm {
                     )?;
                 }
                 (true, true) => {}
-                (true, false) => {
-                    named.dict_set(&Obj::str_from(&declared.name)?, &object(value, takes_numbers)?)?
-                }
+                (true, false) => named
+                    .dict_set(&Obj::str_from(&declared.name)?, &object(value, takes_numbers)?)?,
                 (false, _) => {
                     positional.push(object(value, takes_numbers)?);
                     if !left_out {

@@ -20,7 +20,10 @@ def proxy_call(mode, func, args, kwargs):
     made = decomposed(mode, func, args, kwargs)
     if made is not NotImplemented:
         return made
-    if not mode.pre_dispatch and func._is_composite:
+    if _takes_number(func):
+        with mode:
+            return _with_number(func, *args, **kwargs)
+    if not mode.pre_dispatch and _is_made_of_others(func):
         with mode:
             return func.decompose(*args, **kwargs)
     slots = [_slot(mode.tracer, leaf) for leaf in leaves]
@@ -40,6 +43,29 @@ def proxy_call(mode, func, args, kwargs):
     value = _value(func, slots, leaves, spec, args, result, constant)
     track_tensor_tree(result, proxy, constant=value, tracer=mode.tracer)
     return result
+
+
+#: Operators whose overload for tensors takes numbers, so that it stands for the one for a scalar.
+_TAKE_NUMBERS = frozenset(("add", "sub", "mul", "div", "add_", "sub_", "mul_", "div_"))
+
+
+def _takes_number(func):
+    """Whether an overload for a scalar is recorded as that for tensors, which takes the number."""
+    packet, _, overload = func.__name__.partition(".")
+    return overload == "Scalar" and packet in _TAKE_NUMBERS
+
+
+def _with_number(func, self, other, alpha=None):
+    named = {} if alpha is None else {"alpha": alpha}
+    return func.overloadpacket.Tensor(self, other, **named)
+
+
+def _is_made_of_others(func):
+    """Whether an operator calls others. That for a scalar is recorded where programs call it with a number."""
+    if not func._is_composite:
+        return False
+    overload = func.__name__.partition(".")[2]
+    return overload != "Scalar" or "Tensor" not in func.overloadpacket.overloads()
 
 
 def decomposed(mode, func, args, kwargs):

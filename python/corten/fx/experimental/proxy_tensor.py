@@ -17,9 +17,10 @@ from corten.utils._python_dispatch import (
     TorchDispatchMode, _disable_current_modes, _get_current_dispatch_mode_stack,
 )
 
+from .symbolic_shapes import is_accessor_node
 from ._proxy_call import proxy_call
 from ._proxy_slots import (  # noqa: F401
-    _ProxyTensor, _NumberSlots, _TensorSlots, extract_val, get_proxy_slot, has_proxy_slot, py_sym_types, set_meta,
+    _ProxyTensor, _TensorSlots, extract_val, get_proxy_slot, has_proxy_slot, py_sym_types, set_meta,
     set_proxy_slot, snapshot_fake, track_tensor, track_tensor_tree,
 )
 
@@ -144,7 +145,9 @@ class PythonKeyTracer(Tracer):
             setattr(self.root, name, a)
             return self.create_node("get_attr", name, (), {})
         if isinstance(a, py_sym_types):
-            return a.node.constant
+            from ._symbolic_proxies import argument
+
+            return super().create_arg(argument(self, a))
         return super().create_arg(a)
 
     def unwrap_proxy(self, e):
@@ -169,13 +172,14 @@ class PythonKeyTracer(Tracer):
 
 
 def _init_proxy_trackers(tracer):
-    tracer.tensor_tracker, tracer.symnode_tracker = _TensorSlots(), _NumberSlots()
+    tracer.tensor_tracker = _TensorSlots()
     tracer.script_object_tracker, tracer.opaque_tracker, tracer.sympy_expr_tracker = {}, {}, {}
+    tracer.symnode_tracker = tracer.sympy_expr_tracker
     tracer.torch_fn_metadata, tracer.torch_fn_counts = None, {}
 
 
 def _forced(slot):
-    return slot.force() if hasattr(slot, "force") else slot
+    return slot if isinstance(slot, fx.Proxy) else slot.force()
 
 
 def _is_needed(node):
@@ -184,15 +188,10 @@ def _is_needed(node):
         return True
     if node.op != "call_function":
         return node.op in ("placeholder", "output", "call_module", "call_method")
-    if node.target in _ACCESSORS:
+    if is_accessor_node(node):
         return False
     values = [arg.meta.get("val") for arg in node.all_input_nodes]
     return not (isinstance(node.meta.get("val"), py_sym_types) and all(isinstance(v, py_sym_types) for v in values))
-
-
-_ACCESSORS = frozenset(
-    f"aten::{name}" for name in ("sym_size", "sym_stride", "sym_storage_offset", "sym_numel")
-)
 
 
 def dispatch_trace(root, tracer, concrete_args=None):
