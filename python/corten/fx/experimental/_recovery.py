@@ -264,6 +264,9 @@ def _lift(expressions, value, known):
                 return ex.floordiv(expr, q)
             if -(-one // q) == value:
                 return ex.floordiv(ex.add(expr, q - 1), q)
+            for p in range(2, 4 * q):
+                if p % q and one * p // q == value:
+                    return ex.floordiv(ex.mul(expr, p), q)
         for p in (2, 3, 4):
             if abs(value - p * one) <= 8:
                 return ex.add(ex.mul(expr, p), value - p * one)
