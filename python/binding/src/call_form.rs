@@ -38,7 +38,9 @@ impl CallForm {
             let place = given.iter().position(|other| other.name == declared.name);
             let value = place.and_then(|place| arguments.get(place)).cloned().unwrap_or_default();
             let left_out = declared.default.as_ref().is_some_and(|it| is_default(&value, it))
-                || is_conversion && matches!(value, IValue::Bool(false)) && declared.name == "pin_memory";
+                || is_conversion
+                    && matches!(value, IValue::Bool(false))
+                    && declared.name == "pin_memory";
             match (declared.kwarg_only, left_out) {
                 (true, true) if on_default_device && declared.name == "device" => {
                     named.dict_set(
