@@ -264,7 +264,7 @@ def _convert(mode, func, operator, args, kwargs):
                 "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with "
                 f"'allow_non_fake_inputs'. Found in {render_call(func, args, kwargs)}"
             )
-        return mode.from_tensor(value)
+        return mode.from_tensor(value, static_shapes=True)
 
     return [convert(value) for value in args], {name: convert(value) for name, value in kwargs.items()}
 

@@ -20,13 +20,15 @@ from .sym_node import SymNode
 
 
 def _samples():
-    """Primes that stand for symbols: no small multiple of one is close to a multiple of 64."""
-    sieve = bytearray([1]) * 4000
-    for number in range(2, 64):
-        sieve[number * number::number] = bytes(len(range(number * number, 4000, number)))
-    primes = [n for n in range(1009, 4000) if sieve[n] and n % 64 in (11, 13, 51, 53)]
+    """Primes that stand for symbols: halves, quarters and so on are odd, and no small multiple is close to a multiple
+    of 64, as constants of programs are."""
+    sieve = bytearray([1]) * 8000
+    for number in range(2, 90):
+        sieve[number * number::number] = bytes(len(range(number * number, 8000, number)))
+    primes = [n for n in range(1009, 8000) if sieve[n]]
+    best = [n for n in primes if n % 64 in (51, 53) and n < 4000]
     # Distant ones first, so that few symbols are never close to each other.
-    return primes[::3] + primes[1::3] + primes[2::3]
+    return best[::3] + best[1::3] + best[2::3] + [n for n in primes if n % 64 in (11, 13, 51, 53) and n not in best]
 
 
 SAMPLES = _samples()

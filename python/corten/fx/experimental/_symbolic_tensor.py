@@ -484,7 +484,7 @@ def lift(args, kwargs, env):
 
     def number(value):
         kind = type(value)
-        if kind is int and (value > 500 or value < -500):
+        if kind is int and (value > 500 or value < -500 or value > 20 and value in known):
             from ._recovery import lift_number
 
             expr = lift_number(env, value)
