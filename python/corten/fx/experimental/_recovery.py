@@ -59,7 +59,7 @@ class Recovery:
         """For each tensor sizes, strides and offset, for each number its expression."""
         values = self.problem.value
         self.pool = {}
-        for expr in self.problem.expressions():
+        for expr in (*self.problem.expressions(), *self.symbols):
             vector = tuple(values(expr, probe) for probe in self.probes)
             if all(isinstance(one, int) for one in vector):
                 self.pool.setdefault(vector, expr)
@@ -136,7 +136,7 @@ class Recovery:
         if ask is None:
             return None
         for values, expr in list(self.pool.items()):
-            if not isinstance(expr, (ex.Symbol, ex.Poly)) or values[1] == values[0]:
+            if values[1] == values[0]:
                 continue
             slope = Fraction(vector[1] - vector[0], values[1] - values[0]).limit_denominator(64)
             if slope.denominator == 1 and slope.numerator == 0:
@@ -152,14 +152,15 @@ class Recovery:
         if q < 2 or _offsets(p, q, vector, values) is None:
             return None
         symbol = max(ex.symbols_of(expr), key=str)
-        points, results = list(values), list(vector)
-        for step in range(1, q + 1):
+        points, results, seen = list(values), list(vector), set()
+        for step in range(1, 8 * q + 1):
             probe = {**self.probes[0], symbol: self.probes[0][symbol] + step}
-            if self._obedient(dict(probe)) != probe:
+            point = self.problem.value(expr, probe)
+            if point % q in seen or self._obedient(dict(probe)) != probe:
                 continue
-            run = self._flat(self.problem.run(probe))
-            points.append(self.problem.value(expr, probe))
-            results.append(ask(run))
+            seen.add(point % q)
+            points.append(point)
+            results.append(ask(self._flat(self.problem.run(probe))))
         offsets = _offsets(p, q, results, points)
         if offsets is None or offsets[0] != offsets[1]:
             return None
