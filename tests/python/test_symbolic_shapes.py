@@ -176,6 +176,69 @@ class Data(Symbolic):
         self.assertEqual(sizes(made), ("7",))
 
 
+class Programs(unittest.TestCase):
+    """Graphs that were traced at some sizes run at others."""
+
+    def check(self, function, example, *others):
+        proxy_tensor = __import__(f"{torch.__name__}.fx.experimental.proxy_tensor", fromlist=["_"])
+        graph = proxy_tensor.make_fx(function, tracing_mode="symbolic", _allow_non_fake_inputs=True)(*example)
+        for other in others:
+            expected = function(*other)
+            torch.testing.assert_close(graph(*other), expected)
+        return [str(guard.expr) for guard in graph.shape_env.guards]
+
+    def test_transformers(self):
+        encoder = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, dropout=0.0).eval()
+        self.check(encoder, (torch.randn(2, 6, 16),), (torch.randn(3, 9, 16),), (torch.randn(5, 2, 16),))
+
+    def test_images(self):
+        nn = torch.nn
+        net = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3, stride=2),
+            nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 5),
+        ).eval()
+        guards = self.check(net, (torch.randn(2, 3, 16, 20),), (torch.randn(3, 3, 33, 31),), (torch.randn(4, 3, 18, 16),))
+        self.assertFalse([guard for guard in guards if guard.endswith((", 16)", ", 20)", ", 2)"))])
+        self.check(lambda x: F.interpolate(x, scale_factor=2.0), (torch.randn(2, 3, 5, 7),), (torch.randn(3, 2, 3, 8),))
+
+    def test_views_writes_and_gradients(self):
+        def flattened(x, y):
+            return torch.cat([x, y]).reshape(-1, 2).relu()
+
+        self.check(flattened, (torch.randn(3, 4), torch.randn(5, 4)), (torch.randn(2, 6), torch.randn(1, 6)))
+        self.check(lambda x: x.flatten(1) * x.shape[0], (torch.randn(3, 4, 5),), (torch.randn(2, 6, 3),))
+        self.check(lambda x: x[:, : x.shape[1] // 2] * 2, (torch.randn(4, 7),), (torch.randn(3, 9),))
+        self.check(lambda x: F.pad(x, (0, 10 - x.shape[1])), (torch.randn(4, 7),), (torch.randn(3, 5),))
+        self.check(lambda x: torch.zeros(x.shape[0] * 2) + x.shape[1], (torch.randn(3, 4),), (torch.randn(2, 6),))
+
+        def written(x):
+            y = x.clone()
+            y.t_()
+            y.mul_(2)
+            return y
+
+        self.check(written, (torch.randn(4, 7),), (torch.randn(6, 3),))
+
+        def gradient(x):
+            x = x.detach().requires_grad_(True)
+            return torch.autograd.grad(x.expand(5, x.shape[0], x.shape[1]).sin().sum(), x)[0]
+
+        self.check(gradient, (torch.randn(3, 4),), (torch.randn(2, 6),))
+
+    def test_guards_are_conditions_on_inputs(self):
+        env = ShapeEnv()
+        mode = FakeTensorMode(shape_env=env)
+        x, y = mode.from_tensor(torch.ones(4, 6)), mode.from_tensor(torch.ones(4, 3))
+        with mode:
+            self.assertTrue(x.shape[1] > y.shape[1])
+        for sizes_, expected in (
+            (((4, 6), (4, 3)), True), (((5, 9), (5, 8)), True), (((5, 9), (4, 8)), False), (((5, 4), (5, 8)), False),
+            (((1, 9), (1, 8)), False),
+        ):
+            found = env.evaluate_guards_for_args([x, y], [torch.ones(size) for size in sizes_])
+            self.assertEqual(found, expected, sizes_)
+
+
 class Marks(unittest.TestCase):
     """Which sizes of a tensor are symbols."""
 
