@@ -40,7 +40,10 @@ class Knowledge:
         # What data tells becomes what inputs tell, and later symbols earlier ones.
         symbol, factor = max(candidates, key=lambda one: (one[0].unbacked, self._age(one[0])))
         rest = ex._from_terms({p: f for p, f in difference.items() if p != ((symbol, 1),)})
-        self._replace_by(symbol, ex.mul(rest, -factor))
+        value = ex.mul(rest, -factor)
+        # A difference of samples may be negative, which no size is.
+        if symbol.is_float or ex.is_number(value) or ex.evaluate(value, self._sample_of_symbol) > 0:
+            self._replace_by(symbol, value)
 
     def _divide_equality(self, difference):
         """``6*s == 24`` and ``s*t == 4*t`` say what ``s`` is."""
