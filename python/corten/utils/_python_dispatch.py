@@ -244,7 +244,9 @@ def _is_default(value, default):
     if default is _REQUIRED or isinstance(value, _C.Tensor):
         return False
     if isinstance(value, (list, tuple)) and isinstance(default, (list, tuple)):
-        return list(value) == list(default)
+        return len(value) == len(default) and all(
+            type(one) is type(other) and one == other for one, other in zip(value, default)
+        )
     return value is default or type(value) is type(default) and value == default
 
 
