@@ -104,6 +104,8 @@ UNCOVERED = {
         aten::_make_per_tensor_quantized_tensor aten::_make_per_channel_quantized_tensor
         aten::_empty_affine_quantized aten::_empty_per_channel_affine_quantized aten::empty_quantized
         aten::_choose_qparams_per_tensor""",
+    "gives nothing, and raises where metadata differ: test_export.py": """
+        aten::_assert_tensor_metadata""",
     "takes tensors of another layout": """
         aten::_to_dense aten::_mkldnn_reshape aten::_mkldnn_transpose aten::mkldnn_linear""",
     "takes or makes tensors in coordinate format: crates/corten/tests/all/sparse.rs": """

@@ -71,7 +71,8 @@ fn for_number(op: &'static dyn AnyOp, arguments: &[IValue]) -> Option<&'static d
     if def.overload != "Tensor" || def.numbers || !second.is_wrapped_number() {
         return None;
     }
-    registry::find(&format!("{}::{}.Scalar", def.namespace, def.name))
+    let overload = |name| registry::find(&format!("{}::{}.{name}", def.namespace, def.name));
+    overload("Scalar").or_else(|| overload("Tensor_Scalar"))
 }
 
 /// Whether a factory without tensors among its arguments was called from Python, which says where

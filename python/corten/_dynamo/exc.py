@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import enum
+
 __all__ = [
     "BackendCompilerFailed", "FailOnRecompileLimitHit", "InternalTorchDynamoError", "InvalidBackend",
     "RecompileError", "ResetRequired", "TorchDynamoException", "TorchRuntimeError",
-    "UncapturedHigherOrderOpError", "Unsupported", "UserError",
+    "UncapturedHigherOrderOpError", "Unsupported", "UserError", "UserErrorType",
 ]
 
 
@@ -64,6 +66,19 @@ class RecompileError(TorchDynamoException):
 
 class FailOnRecompileLimitHit(TorchDynamoException):
     """A function was compiled too often."""
+
+
+class UserErrorType(enum.Enum):
+    """Whose mistake it is."""
+
+    DYNAMIC_CONTROL_FLOW = 1
+    ANTI_PATTERN = 2
+    STANDARD_LIBRARY = 3
+    CONSTRAINT_VIOLATION = 4
+    DYNAMIC_DIM = 5
+    INVALID_INPUT = 6
+    INVALID_OUTPUT = 7
+    UNSUPPORTED_ALIASED_MUTATED_DYNAMIC_INPUTS = 8
 
 
 class UserError(Unsupported):

@@ -36,7 +36,8 @@ def map(f, xs, *args):
     structure = []
 
     def flat(*values):
-        made = f(tree_unflatten(list(values[:len(leaves)]), spec), *tree_unflatten(list(values[len(leaves):]), more_spec))
+        rest = tree_unflatten(list(values[len(leaves):]), more_spec)
+        made = f(tree_unflatten(list(values[:len(leaves)]), spec), *rest)
         found, out = tree_flatten(made)
         structure[:] = [out]
         return tuple(found)

@@ -15,7 +15,9 @@ from corten.utils._pytree import (
     tree_map_with_path, tree_structure,
 )
 
-__all__ = ["AdditionalInputs", "Constraint", "Dim", "ShapesCollection", "dims", "refine_dynamic_shapes_from_suggested_fixes"]
+__all__ = [
+    "AdditionalInputs", "Constraint", "Dim", "ShapesCollection", "dims", "refine_dynamic_shapes_from_suggested_fixes",
+]
 
 log = logging.getLogger(__name__)
 #: No upper bound.

@@ -19,7 +19,9 @@ _DTYPES = {
     "uint64": "UINT64", "float8_e4m3fn": "FLOAT8E4M3FN", "float8_e5m2": "FLOAT8E5M2",
     "float8_e4m3fnuz": "FLOAT8E4M3FNUZ", "float8_e5m2fnuz": "FLOAT8E5M2FNUZ", "float8_e8m0fnu": "FLOAT8E8M0FNU",
 }
-TO_DTYPE = {schema.ScalarType[name]: getattr(corten, dtype) for dtype, name in _DTYPES.items() if hasattr(corten, dtype)}
+TO_DTYPE = {
+    schema.ScalarType[name]: getattr(corten, dtype) for dtype, name in _DTYPES.items() if hasattr(corten, dtype)
+}
 FROM_DTYPE = {dtype: number for number, dtype in TO_DTYPE.items()}
 TO_LAYOUT = {
     schema.Layout.Strided: corten.strided, schema.Layout.SparseCoo: corten.sparse_coo,
@@ -128,8 +130,8 @@ class GraphModuleSerializer:
                 return schema.Argument.create(**{field: made.create(as_name=node.name)})
         if type(value) in (int, bool, float):
             name = type(value).__name__
-            made = {"int": schema.SymIntArgument, "bool": schema.SymBoolArgument, "float": schema.SymFloatArgument}[name]
-            return schema.Argument.create(**{f"as_sym_{name}": made.create(as_name=node.name)})
+            kinds = {"int": schema.SymIntArgument, "bool": schema.SymBoolArgument, "float": schema.SymFloatArgument}
+            return schema.Argument.create(**{f"as_sym_{name}": kinds[name].create(as_name=node.name)})
         if isinstance(value, (list, tuple)) and not isinstance(value, corten.Size):
             return schema.Argument.create(as_tensors=self._elements(node))
         return schema.Argument.create(as_tensor=schema.TensorArgument(node.name))
@@ -198,19 +200,18 @@ class GraphModuleSerializer:
             return create(as_floats=[float(one) for one in values])
         if all(isinstance(one, (list, tuple)) for one in values):
             if all(isinstance(one, Node) for inner in values for one in inner):
-                return create(as_nested_tensors=[[schema.TensorArgument(one.name) for one in inner] for inner in values])
+                return create(as_nested_tensors=[
+                    [schema.TensorArgument(one.name) for one in inner] for inner in values
+                ])
             return create(as_int_lists=[list(map(int, one)) for one in values])
-        return self._mixed(values, kind)
+        return self._mixed(values)
 
-    def _mixed(self, values, kind):
+    def _mixed(self, values):
         create = schema.Argument.create
         found = [self.node_argument(one) if isinstance(one, Node) else one for one in values]
         kinds = {one.type for one in found if isinstance(one, schema.Argument)}
         if kinds == {"as_tensor"} and all(isinstance(one, Node) for one in values):
-            tensors = [schema.TensorArgument(one.name) for one in values]
-            if kind.startswith("Tensor?["):
-                return create(as_tensors=tensors)
-            return create(as_tensors=tensors)
+            return create(as_tensors=[schema.TensorArgument(one.name) for one in values])
         if kinds <= {"as_tensor"} and all(isinstance(one, Node) or one is None for one in values):
             return create(as_optional_tensors=[
                 schema.OptionalTensorArgument.create(as_none=True) if one is None
@@ -427,7 +428,8 @@ class ExportedProgramSerializer:
         from corten._as_torch import TORCH_VERSION
         from corten._export.serde import _expressions
 
-        module = GraphModuleSerializer(program.graph_signature, program.module_call_graph).serialize(program.graph_module)
+        writer = GraphModuleSerializer(program.graph_signature, program.module_call_graph)
+        module = writer.serialize(program.graph_module)
         return schema.ExportedProgram(
             graph_module=module, opset_version=self.opset,
             range_constraints={
