@@ -41,7 +41,7 @@ class Lowering:
         self.g = Builder(self.graph, opset)
         self.g.needs = self._needs
         self.g.cast_scalar = self._cast_scalar
-        self.names, self.custom = names, custom or {}
+        self.names, self.custom = names, {} if custom is None else custom
         self.table = _table.load()
         self.values, self.node = {}, None
         self.aliases = Aliases(self)
