@@ -8,9 +8,9 @@ const GOLDEN: &[u8] = include_bytes!("../../../tests/goldens/model.onnx");
 fn named(name: &str, element_type: i32, shape: &[Option<&str>]) -> ValueInfo {
     let dimension = |size: &Option<&str>| match size {
         None => Dimension::Open,
-        Some(text) => text
-            .parse()
-            .map_or_else(|_| Dimension::Name((*text).to_owned()), Dimension::Size),
+        Some(text) => {
+            text.parse().map_or_else(|_| Dimension::Name((*text).to_owned()), Dimension::Size)
+        }
     };
     let shape = Some(shape.iter().map(dimension).collect());
     ValueInfo { name: name.to_owned(), element_type, shape }
