@@ -128,13 +128,20 @@ _LAZY = {
     "compiled_with_cxx11_abi": "_settings", "install_as_torch": "_as_torch", "set_negative_steps": "_settings",
     "are_negative_steps_enabled": "_settings",
     **dict.fromkeys((
-        "sym_float", "sym_fresh_size", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not",
-        "sym_sqrt", "sym_sum", "SymBool", "SymFloat", "SymInt", "DisableTorchFunction",
+        "DisableTorchFunction",
         "DisableTorchFunctionSubclass", "AcceleratorError", "FatalError", "cudnn_is_acceptable",
         "from_file", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "init_num_threads",
         "_assert", "_cast_Byte", "_cast_Char", "_cast_Double", "_cast_Float", "_cast_Half", "_cast_Int",
         "_cast_Long", "_cast_Short", "_shape_as_tensor", "while_loop", "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
     ), "_module_functions"),
+    **dict.fromkeys((
+        "sym_constrain_range", "sym_constrain_range_for_size", "sym_float", "sym_fresh_size", "sym_int", "sym_ite",
+        "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
+        *(f"_sym_{name}" for name in (
+            "sqrt", "cos", "sin", "tan", "cosh", "sinh", "tanh", "acos", "asin", "atan", "exp", "log", "log2",
+        )),
+    ), "_symbolic_functions"),
+    **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "_symbolic_numbers"),
     **dict.fromkeys((
         "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
         "rnn_tanh_cell",
@@ -145,8 +152,7 @@ _LAZY = {
         "_check_tensor_all_with", "_check_type", "_check_value", "_check_with",
     ), "_checks"),
     "classes": "_classes", "_storage_classes": "_legacy", "_tensor_classes": "_legacy",
-    "Tag": "_tags", "dequantize": "_module_functions", "sym_constrain_range": "_module_functions",
-    "sym_constrain_range_for_size": "_module_functions", "spmm": "_module_functions", "smm": "_module_functions", "lobpcg": "_lobpcg",
+    "Tag": "_tags", "dequantize": "_module_functions", "spmm": "_module_functions", "smm": "_module_functions", "lobpcg": "_lobpcg",
     "conv_tbc": "nn.functional.grouped",
     **dict.fromkeys((
         "cholesky", "eig", "lstsq", "matrix_rank", "qr", "solve", "symeig",

@@ -22,6 +22,10 @@ def _check_with(error_type, cond, message):
             "cond must be a bool, but got a Tensor. For tensor conditions, use "
             "torch._check_tensor_all() to assert that all elements are true."
         )
+    if not isinstance(cond, bool) and hasattr(cond, "node"):
+        if not cond.node.expect_true("", 0):
+            raise error_type(_text(message))
+        return
     if not isinstance(cond, bool):
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
     if not cond:
@@ -55,6 +59,14 @@ def _check_not_implemented(cond, message=None):
 
 def _check_is_size(i, message=None, *, max=None):
     """Raises RuntimeError where ``i`` is negative or above ``max``."""
+    if hasattr(i, "node"):
+        from corten.fx.experimental.symbolic_shapes import _constrain_range_for_size
+
+        _check(i >= 0, message)
+        _constrain_range_for_size(i)
+        if max is not None:
+            _check(i <= max, message)
+        return
     _check(i >= 0 and (max is None or i <= max), message)
 
 

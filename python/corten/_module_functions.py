@@ -6,7 +6,7 @@ import math
 
 import corten
 from corten import _C
-from corten._overriding import as_operator, overridable
+from corten._overriding import as_operator
 
 has_lapack = has_spectral = has_openmp = True
 has_mkl = False
@@ -28,21 +28,6 @@ class JITException(Exception):
     """An error of a compiled function."""
 
 
-class SymInt:
-    """An unknown integer in traced shapes. Shapes are known here: there is no instance."""
-
-    def __init__(self, node):
-        raise RuntimeError(f"shapes are numbers here: there is no {type(self).__name__}")
-
-
-class SymFloat(SymInt):
-    """An unknown number in traced shapes, of which there is no instance."""
-
-
-class SymBool(SymInt):
-    """An unknown condition in traced shapes, of which there is no instance."""
-
-
 class DisableTorchFunctionSubclass:
     """A ``with`` block in which classes of tensors do not take operators over."""
 
@@ -61,82 +46,6 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
     """A ``with`` block in which nothing takes operators over."""
 
     _state = 2
-
-
-@overridable
-def sym_not(a):
-    """The negation."""
-    return not a
-
-
-@overridable
-def sym_float(a):
-    """The number as a float."""
-    return float(a)
-
-
-@overridable
-def sym_int(a):
-    """The number rounded towards zero."""
-    return math.floor(a) if a >= 0 else math.ceil(a)
-
-
-@overridable
-def sym_max(a, b):
-    """The greater one, as a float if one is a float."""
-    both = type(a) is float or type(b) is float
-    return float(max(a, b)) if both else max(a, b)
-
-
-@overridable
-def sym_min(a, b):
-    """The lesser one, as a float if one is a float."""
-    both = type(a) is float or type(b) is float
-    return float(min(a, b)) if both else min(a, b)
-
-
-@overridable
-def sym_sqrt(a):
-    """The square root."""
-    return math.sqrt(a)
-
-
-@overridable
-def sym_sum(args):
-    """The sum."""
-    return sum(args)
-
-
-@overridable
-def sym_ite(b, t, f):
-    """One of two values of one type."""
-    if not isinstance(b, bool):
-        raise AssertionError("expected bool")
-    if type(t) is not type(f):
-        raise AssertionError("expected values of one type")
-    return t if b else f
-
-
-def sym_fresh_size(expr):
-    """Refused: sizes are numbers here."""
-    raise NotImplementedError("there are no sizes without a number")
-
-
-def sym_constrain_range(size, *, min=None, max=None):
-    """That a number is within a range.
-
-    Raises:
-        RuntimeError: It is not.
-    """
-    low = -(1 << 63) if min is None else min
-    high = (1 << 63) - 1 if max is None else max
-    if not low <= size <= high:
-        raise RuntimeError(f"Invalid value range for {size} between [{low}, {high}].")
-
-
-def sym_constrain_range_for_size(size, *, min=None, max=None):
-    """That a size is within a range; see :func:`sym_constrain_range`."""
-    sym_constrain_range(size, min=0 if min is None else min, max=max)
 
 
 @as_operator

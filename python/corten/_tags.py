@@ -38,45 +38,30 @@ class Tag(enum.IntEnum):
     __str__ = enum.Enum.__str__
 
 
-def of_operator(overload):
-    """The tags of an overload: those that the registry states, and what its schema says. Variants have the tags of
-    the operator that they are made of, except ``core``."""
-    kind, implementation, names = facts(overload._qualified)
-    found = {Tag[one] for one in names if one in Tag.__members__} | {Tag.pt2_compliant_tag}
-    if implementation == "pointwise":
-        found.add(Tag.pointwise)
-    if kind in ("out", "inplace"):
-        found.add(Tag[kind])
-    return sorted(found)
-
-
-def facts(name):
-    """The kind, the implementation and the tags of an operator."""
-    if name not in _facts:
-        _read_facts()
-    return _facts.get(name, ("functional", "", ()))
-
-
-#: The kind, the implementation and the tags of every operator, by name.
-_facts = {}
-
-
-def _read_facts():
-    from corten import _C
-
-    operators = _C._ops()
-    of_block = {}
-    for one in operators:
-        if one["tags"]:
-            of_block.setdefault(one["source"], [tag for tag in one["tags"] if tag != "core"])
-    for one in operators:
-        inherited = of_block.get(one["source"], ()) if one["source"] else ()
-        _facts[one["name"]] = one["kind"], one["implementation"], one["tags"] or inherited
+@functools.cache
+def _declared():
+    """The kind, the tags and the implementation of every operator, by name. Variants have the tags of the operator
+    that they are made of, except ``core``."""
+    operators, of_block = _C._ops(), {}
+    for op in operators:
+        if op["tags"]:
+            of_block.setdefault(op["source"], [tag for tag in op["tags"] if tag != "core"])
+    return {
+        op["name"]: (
+            op["kind"], op["tags"] or (op["source"] and of_block.get(op["source"], ())) or (), op["implementation"],
+        )
+        for op in operators
+    }
 
 
 @functools.cache
-def _declared():
-    return {op["name"]: (op["kind"], op["tags"], op["implementation"]) for op in _C._ops()}
+def _with_numbers():
+    return frozenset(op["name"] for op in _C._ops() if op.get("numbers"))
+
+
+def takes_numbers(name):
+    """Whether an overload for tensors is called with numbers: there is no signature for them beside it."""
+    return name in _with_numbers()
 
 
 def tags_of(name, schema):

@@ -217,7 +217,8 @@ def __repr__(self, *, tensor_contents=None):
     if overridden(self):
         return dispatch(Tensor.__repr__, (self,), locals())
     if tensor_contents is None:
-        return _written(self)
+        value = _C._held_object(self)
+        return _written(self) if value is None else f"_to_functional_tensor({value.value!r})"
     suffix = ", requires_grad=True" if self.requires_grad else ""
     if self.grad_fn is not None:
         suffix = f", grad_fn=<{self.grad_fn.name()}>"

@@ -93,7 +93,7 @@ class Overload:
         kernel = self.py_kernels.get(DispatchKey.CompositeImplicitAutograd)
         if kernel is not None:
             return kernel(*args, **kwargs)
-        if "CompositeImplicitAutograd" not in (key for key, _ in _C._op_kernels(self._qualified)):
+        if not self._is_made_of_others:
             return NotImplemented
         # A key without a kernel of its own finds the composite one.
         result = _C._op_call_at(self._qualified, _C._keyset_of("AutogradCPU"), *args, **kwargs)
@@ -102,9 +102,16 @@ class Overload:
     def _can_decompose(self):
         from corten._dispatch_keys import DispatchKey
 
-        return DispatchKey.CompositeImplicitAutograd in self.py_kernels or any(
-            key == "CompositeImplicitAutograd" for key, _ in _C._op_kernels(self._qualified)
-        )
+        return DispatchKey.CompositeImplicitAutograd in self.py_kernels or self._is_made_of_others
+
+    @functools.cached_property
+    def _is_made_of_others(self):
+        """Whether the operator is made of others. Overloads for numbers are not: they are other overloads' calls."""
+        from corten._tags import _declared
+
+        if not any(key == "CompositeImplicitAutograd" for key, _ in _C._op_kernels(self._qualified)):
+            return False
+        return _declared().get(self._qualified, ("", (), ""))[2] != "composite wrap_scalar"
 
     @functools.cached_property
     def py_kernels(self):
@@ -142,31 +149,10 @@ class Overload:
     @functools.cached_property
     def _is_composite(self):
         """Whether the operator calls others, and has no kernel of its own."""
-        from corten._tags import facts
-
-        return facts(self._qualified)[1].startswith("composite")
-
-    def has_kernel_for_dispatch_key(self, key):
-        """Whether a kernel is registered for a key."""
-        wanted = getattr(key, "name", str(key))
-        kernels = next((one["kernels"] for one in _C._ops() if one["name"] == self._qualified), ())
-        return wanted in kernels
-
-    def decompose(self, *args, **kwargs):
-        """The result, by calls of the operators that a composite one is made of; ``NotImplemented`` for others."""
-        if not self._is_composite:
-            return NotImplemented
-        return self._as_dispatched(_C._op_decompose(self._qualified, *args, **kwargs))
+        return self._can_decompose()
 
     def _as_dispatched(self, result):
         return result if self._results is None else self._results(result)
-
-    @functools.cached_property
-    def tags(self):
-        """What is known of the operator."""
-        from corten._tags import of_operator
-
-        return of_operator(self)
 
     @property
     def _overloadname(self):
@@ -293,6 +279,13 @@ def _higher_order(name):
     return higher_order.get(name)
 
 
+def _size_packet(name):
+    """An operator that gives sizes, or nothing."""
+    from corten import _size_operators
+
+    return _size_operators.packet(name)
+
+
 class Namespace:
     """The operators of one namespace."""
 
@@ -307,6 +300,8 @@ class Namespace:
             return found
         if _C._op_overloads(qualified):
             found = Packet(qualified)
+        elif self._name == "aten" and (found := _size_packet(operator)) is not None:
+            pass
         elif self._name == "quantized" and (found := _packed_packet(operator)) is not None:
             pass
         else:

@@ -333,7 +333,7 @@ def filled(module, torch):
     with torch.no_grad():
         for value in (*module.parameters(), *module.buffers()):
             if value.is_floating_point():
-                value.copy_(torch.linspace(-1, 1, value.numel()).reshape(value.shape))
+                value.copy_(torch.linspace(0.1, 1.1, value.numel()).reshape(value.shape))
     return module
 
 

@@ -19,10 +19,10 @@ DEVICES = "CUDA XLA MPS XPU HPU Lazy MTIA PrivateUse1 AutogradCUDA AutocastCUDA 
 # No tensor and no mode has them.
 REFUSED = (
     "Dense Sparse SparseCsr Quantized QuantizedCPU QuantizedCUDA NestedTensor NestedTensorCPU "
-    "AutogradNestedTensor ZeroTensor Functionalize FuncTorchGradWrapper PythonTLSSnapshot "
-    "PythonDispatcher PreDispatch FuncTorchDynamicLayerBackMode FuncTorchBatchedDecomposition "
+    "AutogradNestedTensor FuncTorchGradWrapper PythonTLSSnapshot "
+    "PythonDispatcher FuncTorchDynamicLayerBackMode FuncTorchBatchedDecomposition "
     "CompositeImplicitAutogradNestedTensor CompositeExplicitAutogradNonFunctional "
-    "AutogradFunctionality Tracer Batched FPGA Vulkan Metal Fake"
+    "AutogradFunctionality Batched FPGA Vulkan Metal"
 ).split()
 
 

@@ -5,7 +5,7 @@ use crate::meta::{self, Meta};
 use crate::node::{Edge, NodeRef, WeakNode};
 use corten_core::tls::{local_exclude, local_include};
 use corten_core::{
-    AutogradMeta, BelowADInplaceOrViewGuard, DType, DispatchKey, Result, TensorBase, bail,
+    AutogradMeta, BelowADInplaceOrViewGuard, DType, DispatchKey, KeySet, Result, TensorBase, bail,
 };
 use corten_ops::{Tensor, batched, op};
 
@@ -182,8 +182,8 @@ pub(crate) fn visible_alias(tensor: &Tensor) -> Result<Tensor> {
 
 /// Whether calls with a tensor are handed to a dispatch mode or to the tensor's class.
 pub(crate) fn is_seen_by_python(tensor: &Tensor) -> bool {
-    let keys = tensor.key_set() | local_include();
-    keys.has(DispatchKey::Python) && !local_exclude().has(DispatchKey::Python)
+    const KEYS: KeySet = KeySet::of(&[DispatchKey::Functionalize, DispatchKey::Python]);
+    ((tensor.key_set() | local_include()) - local_exclude()).has_any(KEYS)
 }
 
 /// Makes `variable` a leaf that accumulates where `accumulator` does.

@@ -185,6 +185,11 @@ impl OpDef {
         }
     }
 
+    /// Whether results depend on random numbers.
+    pub fn is_random(&self) -> bool {
+        crate::batched::is_random(self) || self.tags.contains(&"impure")
+    }
+
     /// Whether a selective build left it out: calls say so.
     pub(crate) fn is_left_out(&self) -> bool {
         self.implementation == "left out"

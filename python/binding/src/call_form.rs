@@ -11,10 +11,6 @@ use corten_core::{Device, Scalar};
 use corten_ops::schema::{Argument, Value};
 use corten_ops::{AnyOp, IValue, registry};
 
-/// Operators whose overload for tensors is called with numbers: Python has no other one.
-const TENSOR_OVERLOAD_ONLY: [&str; 8] =
-    ["add", "sub", "mul", "div", "add_", "sub_", "mul_", "div_"];
-
 /// An overload with its positional arguments and those by name.
 pub(crate) struct CallForm {
     pub(crate) name: String,
@@ -30,11 +26,18 @@ impl CallForm {
         let mut positional = Vec::new();
         let mut needed = 0;
         let named = Obj::dict()?;
+        // Conversions say nothing of pinned memory unless they are asked for it.
+        let is_conversion = called.def().name == "_to_copy";
+        // The first operand is a number only where the overload takes numbers.
+        let (takes_numbers, takes_second) = (op.def().numbers, has_scalar_overload(op));
         let on_default_device = is_new_on_default_device(given, arguments);
         for declared in &called.schema().arguments {
             let place = given.iter().position(|other| other.name == declared.name);
             let value = place.and_then(|place| arguments.get(place)).cloned().unwrap_or_default();
-            let left_out = declared.default.as_ref().is_some_and(|it| is_default(&value, it));
+            let left_out = declared.default.as_ref().is_some_and(|it| is_default(&value, it))
+                || is_conversion
+                    && matches!(value, IValue::Bool(false))
+                    && declared.name == "pin_memory";
             match (declared.kwarg_only, left_out) {
                 (true, true) if on_default_device && declared.name == "device" => {
                     named.dict_set(
@@ -43,11 +46,13 @@ impl CallForm {
                     )?;
                 }
                 (true, true) => {}
-                (true, false) => {
-                    named.dict_set(&Obj::str_from(&declared.name)?, &object(value)?)?
-                }
+                (true, false) => named.dict_set(
+                    &Obj::str_from(&declared.name)?,
+                    &object(value, takes_numbers || takes_second && place == Some(1))?,
+                )?,
                 (false, _) => {
-                    positional.push(object(value)?);
+                    positional
+                        .push(object(value, takes_numbers || takes_second && place == Some(1))?);
                     if !left_out {
                         needed = positional.len();
                     }
@@ -63,13 +68,11 @@ impl CallForm {
 fn for_number(op: &'static dyn AnyOp, arguments: &[IValue]) -> Option<&'static dyn AnyOp> {
     let def = op.def();
     let [_, IValue::Tensor(second), ..] = arguments else { return None };
-    if def.overload != "Tensor"
-        || TENSOR_OVERLOAD_ONLY.contains(&def.name)
-        || !second.is_wrapped_number()
-    {
+    if def.overload != "Tensor" || def.numbers || !second.is_wrapped_number() {
         return None;
     }
-    registry::find(&format!("{}::{}.Scalar", def.namespace, def.name))
+    let overload = |name| registry::find(&format!("{}::{}.{name}", def.namespace, def.name));
+    overload("Scalar").or_else(|| overload("Tensor_Scalar"))
 }
 
 /// Whether a factory without tensors among its arguments was called from Python, which says where
@@ -84,10 +87,17 @@ fn is_new_on_default_device(declared: &[Argument], arguments: &[IValue]) -> bool
         && !arguments.iter().any(|it| matches!(it, IValue::Tensor(_) | IValue::TensorList(_)))
 }
 
+/// Whether an overload for tensors has one for a number beside it, so that Python may give it numbers.
+fn has_scalar_overload(op: &'static dyn AnyOp) -> bool {
+    let def = op.def();
+    let found = || registry::find(&format!("{}::{}.Scalar", def.namespace, def.name));
+    def.overload == "Tensor" && found().is_some()
+}
+
 /// An argument as an object of Python.
-fn object(value: IValue) -> Py<Obj> {
+fn object(value: IValue, takes_numbers: bool) -> Py<Obj> {
     match value {
-        IValue::Tensor(number) if number.is_wrapped_number() => {
+        IValue::Tensor(number) if takes_numbers && number.is_wrapped_number() => {
             Obj::scalar(number.only_element()?.unwrap_or(Scalar::Int(0)))
         }
         IValue::IntList(numbers) => Obj::list(numbers.iter().map(|&number| Obj::int(number))),

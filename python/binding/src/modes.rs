@@ -11,14 +11,14 @@ use corten_core::{DispatchKey, KeySet, Result, err};
 use corten_ops::dispatch::set_fallback;
 use corten_ops::{BoxedCall, Stack};
 use std::cell::Cell;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock, PoisonError, RwLock};
 
 const KEY: DispatchKey = DispatchKey::Python;
 const TRACE: DispatchKey = DispatchKey::Tracer;
 
 /// The functions that Python hands every call to, with the operator's name before the arguments.
 static HANDLER: OnceLock<Shared> = OnceLock::new();
-static TRACER: OnceLock<Shared> = OnceLock::new();
+static TRACER: RwLock<Option<Shared>> = RwLock::new(None);
 static RECORDER: OnceLock<Shared> = OnceLock::new();
 
 thread_local! {
@@ -36,13 +36,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             }
             Ok(Obj::none())
         }),
-        method!("_set_trace_handler", |_m: &Obj, args: Args<'_>| {
-            let [function] = args.positional else { return Err(type_error("a function expected")) };
-            if TRACER.set(Shared::new(function.clone())).is_ok() {
-                set_fallback(TRACE, Arc::new(trace));
-            }
-            Ok(Obj::none())
-        }),
+        method!("_set_trace_handler", set_trace_handler),
         method!("_set_record_handler", |_m: &Obj, args: Args<'_>| {
             let [function] = args.positional else { return Err(type_error("a function expected")) };
             if RECORDER.set(Shared::new(function.clone())).is_ok() {
@@ -57,6 +51,17 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
         }),
         method!("_set_dispatch_modes_enabled", |_m: &Obj, args: Args<'_>| switch(KEY, args)),
     ]
+}
+
+/// Puts a function in the place of the one that traces; gives that, or None.
+fn set_trace_handler(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let [function] = args.positional else { return Err(type_error("a function expected")) };
+    let next = (!function.is_none()).then(|| Shared::new(function.clone()));
+    let mut handler = TRACER.write().unwrap_or_else(PoisonError::into_inner);
+    let before = std::mem::replace(&mut *handler, next);
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| set_fallback(TRACE, Arc::new(trace)));
+    Ok(before.map_or_else(Obj::none, |function| function.get()))
 }
 
 /// Includes a key in every call of the thread, or no longer; says whether it was included.
@@ -91,6 +96,7 @@ fn trace(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
         let handler = RECORDER.get().ok_or_else(|| err!(Runtime, "no program is recorded"))?;
         return hand_over(handler, call, stack);
     }
-    let handler = TRACER.get().ok_or_else(|| err!(Runtime, "no trace is being made"))?;
-    run(call, || Some(handler.get()), stack, true)
+    let handler =
+        || TRACER.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(Shared::get);
+    run(call, handler, stack, true)
 }

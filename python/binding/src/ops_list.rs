@@ -4,7 +4,6 @@ use crate::args::parser;
 use crate::py::errors::{attribute_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::types::structseq;
-use corten_core::{DispatchKey, KeySet};
 use corten_ops::registry::{Autocast, Cost};
 use corten_ops::{AnyOp, Gradient, OpKind, registry};
 
@@ -31,7 +30,6 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             Obj::str_from(&format!("{}::{}", def.namespace, def.schema))
         }),
         method!("_op_call", call),
-        method!("_op_decompose", decompose),
         method!("_result_names", |_m: &Obj, _a: Args<'_>| {
             let named = registry::all().into_iter().filter(|op| !result_fields(*op).is_empty());
             Obj::list(named.map(|op| Obj::str_from(&result_name(op))))
@@ -52,17 +50,6 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             Ok(structseq::type_for(bound.str(0)?, &fields)?.obj())
         }),
     ]
-}
-
-/// Runs the kernel of a composite operator, whose calls are dispatched as all calls: what modes see of it are
-/// the operators that it is made of.
-fn decompose(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    let [wanted, rest @ ..] = args.positional else {
-        return Err(type_error("the name of an operator expected"));
-    };
-    let op = find(wanted.as_str()?)?;
-    let keys = KeySet::from_key(DispatchKey::CPU);
-    crate::functions::call_overload_at(op, keys, Args { positional: rest, ..args })
 }
 
 /// The names of an operator's results, where it has several with names.
@@ -97,6 +84,7 @@ fn describe(op: &'static dyn AnyOp) -> Py<Obj> {
     set(name!("name"), Obj::str_from(&def.qualified_name()))?;
     set(name!("schema"), Obj::str_from(&format!("{}::{}", def.namespace, def.schema)))?;
     set(name!("tags"), tags)?;
+    set(name!("numbers"), Ok(Obj::bool(def.numbers)))?;
     let kind = match def.kind {
         OpKind::Functional => "functional",
         OpKind::Inplace => "inplace",

@@ -3,9 +3,12 @@ python/tools/make_absent_names.py (tidy: table)."""
 
 COMPLETED = frozenset("""
 _C _C._functions _C._functorch _C._linalg _C._nn _C._sparse _classes _custom_op _dynamo
-_dynamo.config _dynamo.eval_frame _dynamo.utils _functorch.vmap _guards _higher_order_ops _inductor
+_dynamo.config _dynamo.eval_frame _dynamo.utils _export _export.error _export.serde.schema
+_export.serde.serialize _export.serde.union _export.utils _export.verifier _functorch.vmap _guards
+_higher_order_ops _higher_order_ops.associative_scan _higher_order_ops.cond _higher_order_ops.map
+_higher_order_ops.out_dtype _higher_order_ops.scan _higher_order_ops.while_loop _inductor
 _inductor.config _inductor.decomposition _jit_internal _library _library.infer_schema _lobpcg
-_lowrank _subclasses _subclasses.fake_tensor _tensor _utils accelerator amp amp.autocast_mode
+_lowrank _ops _subclasses _subclasses.fake_tensor _tensor _utils accelerator amp amp.autocast_mode
 amp.grad_scaler ao ao.nn ao.nn.intrinsic ao.nn.intrinsic.modules.fused
 ao.nn.intrinsic.qat.modules.conv_fused ao.nn.intrinsic.qat.modules.linear_fused
 ao.nn.intrinsic.qat.modules.linear_relu ao.nn.intrinsic.quantized.dynamic.modules.linear_relu
@@ -44,8 +47,11 @@ backends.mkldnn backends.mps backends.openmp backends.opt_einsum backends.quanti
 compiler.config cpu cpu.amp.autocast_mode cpu.amp.grad_scaler cuda cuda._utils cuda.amp
 cuda.amp.autocast_mode cuda.amp.common cuda.amp.grad_scaler cuda.graphs cuda.memory cuda.nccl
 cuda.nvtx cuda.profiler cuda.random cuda.streams cuda.tunable distributed
-distributed.distributed_c10d distributed.rpc distributed.rpc.api foreach func functional futures fx
-fx._symbolic_trace fx.experimental.optimization fx.experimental.proxy_tensor
+distributed.distributed_c10d distributed.rpc distributed.rpc.api export export._trace
+export._tree_utils export._unlift export._wrapper_utils export.decomp_utils export.dynamic_shapes
+export.exported_program export.graph_signature export.passes export.pt2_archive
+export.pt2_archive._package export.pt2_archive.constants export.unflatten foreach func functional
+futures fx fx._symbolic_trace fx.experimental.optimization fx.experimental.proxy_tensor
 fx.experimental.symbolic_shapes fx.graph fx.graph_module fx.immutable_collections fx.interpreter
 fx.node fx.passes.infra.pass_base fx.passes.infra.pass_manager fx.passes.shape_prop
 fx.passes.split_module fx.proxy fx.subgraph_rewriter fx.traceback hub jit library masked masked._ops

@@ -9,7 +9,7 @@ from ._register import (  # noqa: F401
     decomposition_table, get_decompositions, global_decomposition_table, meta_table, pre_autograd_decomposition_table,
     register_decomposition, remove_decompositions,
 )
-from . import pointwise, reductions, shapes  # noqa: F401, I001
+from . import images, pointwise, reductions, shapes  # noqa: F401, I001
 from . import decompositions  # noqa: F401
 from ._tables import CustomDecompTable, core_aten_decompositions  # noqa: F401
 

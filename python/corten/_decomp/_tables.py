@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import collections
 
-from corten import Tag
-
 from ._register import decomposition_table, overloads_of
 
 __all__ = ["CustomDecompTable", "core_aten_decompositions"]
@@ -47,6 +45,5 @@ class CustomDecompTable(collections.UserDict):
 
 
 def core_aten_decompositions():
-    """The functions of operators that are not in the core set."""
-    found = {op: function for op, function in decomposition_table.items() if Tag.core not in op.tags}
-    return CustomDecompTable(found)
+    """The functions of operators that have a simpler form: what is left of a program are operators of the core set."""
+    return CustomDecompTable(decomposition_table)

@@ -45,9 +45,8 @@ def _prelu_kernel_backward(grad_output, self, weight):
 @opmath
 def celu(self, alpha=1.0):
     """Continuously differentiable exponential linear unit."""
-    if alpha != 1:
-        return corten.where(self > 0, self, corten.expm1(self / alpha) * alpha)
-    return corten.where(self > 0, self, corten.expm1(self))
+    low = corten.expm1(self) if alpha == 1 else corten.expm1(self / alpha) * alpha
+    return corten.where(self > 0, self, low)
 
 
 @register_decomposition([aten.clamp_max.default])
@@ -95,11 +94,12 @@ def rad2deg(self):
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
     """The gradient of ``elu``."""
     neg, pos = alpha * scale, scale
+    low = self_or_result <= 0
     if is_result:
         inner = grad_output * input_scale * (self_or_result + neg)
     else:
         inner = grad_output * input_scale * neg * corten.exp(self_or_result * input_scale)
-    return corten.where(self_or_result <= 0, inner, grad_output * pos)
+    return corten.where(low, inner, grad_output * pos)
 
 
 @register_decomposition(aten.floor_divide.default)
@@ -123,8 +123,10 @@ def gelu_backward(grad_output, self, *, approximate="none"):
         inner = math.sqrt(2) * (2 / math.sqrt(math.pi)) * 0.5 * (self + square * self * 0.044715)
         tanh = corten.tanh(inner)
         left = 0.5 * self
+        first = 0.5 * (1 + tanh)
+        slope = 1 - tanh * tanh
         inner_slope = (math.sqrt(2) * (2 / math.sqrt(math.pi)) * 0.5) * (1 + 3 * 0.044715 * square)
-        return grad_output * (0.5 * (1 + tanh) + left * (1 - tanh * tanh) * inner_slope)
+        return grad_output * (first + left * slope * inner_slope)
     cdf = 0.5 * (1 + corten.erf(self * math.sqrt(0.5)))
     pdf = corten.exp(self * self * -0.5) * (math.sqrt(0.5) * (2 / math.sqrt(math.pi)) * 0.5)
     return grad_output * (cdf + self * pdf)
@@ -161,8 +163,9 @@ def hardswish(self):
 @opmath
 def hardswish_backward(grad_output, self):
     """The gradient of ``hardswish``."""
+    low = self <= -3
     inside = corten.where(self < 3, grad_output * ((self / 3) + 0.5), grad_output)
-    return corten.where(self <= -3, 0.0, inside)
+    return corten.where(low, 0.0, inside)
 
 
 @register_decomposition(aten.hardtanh_backward.default)
@@ -175,15 +178,17 @@ def hardtanh_backward(grad_output, self, min_val, max_val):
 @register_decomposition(aten.heaviside.default)
 def heaviside(self, values):
     """0, 1, or ``values`` where ``self`` is 0."""
+    at_zero = self == 0
     low = corten.logical_or(self < 0, corten.isnan(self))
     step = corten.where(low, 0, 1)
-    return corten.where(self == 0, values, step.to(values.dtype))
+    return corten.where(at_zero, values, step if step.dtype == values.dtype else step.to(values.dtype))
 
 
 @register_decomposition(aten.isfinite.default)
 def isfinite(self):
     """Whether elements are neither infinite nor NaN."""
-    return (self == self) * (corten.abs(self) != math.inf)
+    finite = corten.abs(self) != math.inf
+    return (self == self) * finite
 
 
 @register_decomposition(aten.isneginf.default)
@@ -359,7 +364,7 @@ def silu(self):
 @opmath
 def silu_backward(grad_output, self):
     """The gradient of ``silu``."""
-    sigmoid = 1 / (1 + corten.exp(-self))
+    sigmoid = corten.sigmoid(self)
     return grad_output * sigmoid * (1 + self * (1 - sigmoid))
 
 

@@ -213,8 +213,9 @@ def huber_loss(self, target, reduction=1, delta=1.0):
 def huber_loss_backward(grad_output, self, target, reduction, delta):
     """The gradient of ``huber_loss``."""
     share, x = _share(reduction, self), self - target
+    is_below, below = x < -delta, -share * grad_output * delta
     above = corten.where(x > delta, grad_output * share * delta, share * x * grad_output)
-    return corten.where(x < -delta, -share * grad_output * delta, above)
+    return corten.where(is_below, below, above)
 
 
 @register_decomposition(aten.smooth_l1_loss.default)
@@ -263,8 +264,7 @@ def _low_bound(value, bound):
 @opmath
 def binary_cross_entropy(self, target, weight=None, reduction=1):
     """The cross entropy of probabilities."""
-    least = _low_bound(self, -100)
-    loss = (target - 1) * corten.maximum(corten.log1p(-self), least)
+    loss = (target - 1) * corten.maximum(corten.log1p(-self), _low_bound(self, -100))
     loss = loss - target * corten.maximum(corten.log(self), _low_bound(self, -100))
     return _reduced(loss if weight is None else loss * weight, reduction)
 
@@ -283,12 +283,10 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
 @opmath
 def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None, reduction=1):
     """The cross entropy of logits."""
+    scale = None if pos_weight is None else (pos_weight - 1) * target + 1
+    loss = (1 - target) * self
     logs = corten.minimum(_low_bound(self, 0), self) - corten.log1p(corten.exp(-corten.abs(self)))
-    if pos_weight is not None:
-        scale = (pos_weight - 1) * target + 1
-        loss = (1 - target) * self - scale * logs
-    else:
-        loss = (1 - target) * self - logs
+    loss = loss - (logs if scale is None else scale * logs)
     return _reduced(loss if weight is None else loss * weight, reduction)
 
 
@@ -327,7 +325,7 @@ def _nll_loss(self, target, weight, reduction, ignore_index):
         picked = corten.gather(weights, channel, safe).squeeze(channel)
         total = corten.where(target != ignore_index, picked, 0).sum()
     else:
-        total = (target != ignore_index).sum().to(self)
+        total = (target != ignore_index).sum().to(device=self.device, dtype=self.dtype)
     if reduction == 2:
         return loss.sum(), total
     return (loss.sum() / total if reduction == 1 else loss), total
@@ -384,12 +382,14 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
     centre = _like_input(mean, rank)
     total = aten.sum.dim_IntList(grad, axes)
     product = aten.sum.dim_IntList(grad * (x - centre), axes)
-    scale = invstd if weight is None else invstd * _wide(weight)
     if train:
         average = _like_input(total * share, rank)
         slope = _like_input(product * share * (invstd * invstd), rank)
-        grad_input = (grad - (x - centre) * slope - average) * _like_input(scale, rank)
+        scale = invstd if weight is None else invstd * _wide(weight)
+        scale = _like_input(scale, rank)
+        grad_input = (grad - (x - centre) * slope - average) * scale
     else:
+        scale = invstd if weight is None else invstd * _wide(weight)
         grad_input = grad * _like_input(scale, rank)
     return (
         grad_input.to(dtype) if output_mask[0] else None,

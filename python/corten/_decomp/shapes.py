@@ -10,7 +10,7 @@ from ._register import opmath, register_decomposition
 aten = ops.aten
 
 
-@register_decomposition([aten._unsafe_view.default, aten.view_copy.default])
+@register_decomposition(aten._unsafe_view.default)
 def _unsafe_view(self, size):
     """``view``."""
     return aten.view.default(self, size)
@@ -105,7 +105,7 @@ def roll(self, shifts, dims=()):
     made = self
     for shift, dim in zip(shifts, dims):
         size = made.shape[dim]
-        places = (corten.arange(size, device=self.device) + ((size - shift) % size)) % size
+        places = aten.fmod.Scalar(corten.arange(size, device=self.device) + ((size - shift) % size), size)
         made = aten.index_select.default(made, dim, places)
     return made
 
@@ -277,7 +277,8 @@ def eye(n, **options):
 @register_decomposition([aten.eye.m])
 def eye_m(n, m, *, dtype=None, layout=None, device=None, pin_memory=None):
     """The upper left of a unit matrix."""
-    options = {"device": device, "dtype": corten.int64}
+    small = corten.uint8 if max(n, m) <= 256 else corten.int64
+    options = {"device": device, "dtype": small}
     rows, columns = corten.arange(n, **options), corten.arange(m, **options)
     return (rows.unsqueeze(-1) == columns).to(dtype or corten.get_default_dtype())
 
@@ -315,6 +316,16 @@ def take(self, index):
 def select_backward(grad_output, input_sizes, dim, index):
     """The gradient of ``select``."""
     return aten.select_scatter.default(grad_output.new_zeros(input_sizes), grad_output, dim, index)
+
+
+@register_decomposition(aten.select_scatter.default)
+def select_scatter(self, src, dim, index):
+    """One item along a dimension replaced."""
+    dim %= self.dim()
+    shape = [1] * self.dim()
+    shape[dim] = -1
+    place = corten.arange(self.shape[dim], device=self.device).view(shape) == index % self.shape[dim]
+    return corten.where(place, src.unsqueeze(dim).expand(self.shape), self)
 
 
 @register_decomposition(aten.slice_backward.default)
@@ -358,10 +369,10 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
 @opmath
 def addr(self, vec1, vec2, *, beta=1, alpha=1):
     """``beta * self`` and ``alpha`` times an outer product."""
-    product = alpha * (vec1.view([vec1.shape[0], 1]) * vec2)
     if beta == 0:
-        return product
-    return beta * self.expand(vec1.shape[0], vec2.shape[0]) + product
+        return alpha * (vec1.view([vec1.shape[0], 1]) * vec2)
+    base = beta * self.expand(vec1.shape[0], vec2.shape[0])
+    return base + alpha * (vec1.view([vec1.shape[0], 1]) * vec2)
 
 
 # Images
@@ -370,7 +381,7 @@ def _places(size, output, scale, offset, device):
     """The positions that nearest neighbours are taken from."""
     step = size / output if scale is None else 1.0 / scale
     steps = corten.arange(output, dtype=corten.float32, device=device)
-    return ((steps + offset) * step).to(corten.int64)
+    return aten._to_copy.default((steps + offset) * step, dtype=corten.int64)
 
 
 def _nearest(self, output_size, scales, offset=0.0):
@@ -378,7 +389,9 @@ def _nearest(self, output_size, scales, offset=0.0):
     index = [None, None]
     for place, (output, scale) in enumerate(zip(output_size, scales)):
         found = _places(self.shape[2 + place], output, scale, offset, self.device)
-        index.append(found.reshape([output] + [1] * (spatial - 1 - place)) if place < spatial - 1 else found)
+        for _ in range(spatial - 1 - place):
+            found = found.unsqueeze(-1)
+        index.append(found)
     return aten.index.Tensor(self, index)
 
 

@@ -56,6 +56,11 @@ def _sync(t):
 _functionalize_sync = _sync
 
 
+def _is_functional_tensor_base(t):
+    """Whether a functional tensor is no view."""
+    return not _wrapper(t, "_is_functional_tensor_base").steps
+
+
 def _freeze_functional_tensor(t):
     """Refuses writes to a functional tensor and to its aliases from now on."""
     _wrapper(t, "_freeze_functional_tensor").group.frozen = True

@@ -158,7 +158,9 @@ class _Geometry:
 
     def mark(self, made):
         if self.symbolic is not None:
-            made._symbolic = self.symbolic
+            from corten.fx.experimental._symbolic_tensor import attach
+
+            attach(self.symbolic.env, made, self.symbolic)
 
 
 def _of(source, name):

@@ -97,14 +97,14 @@ def _run(mode, func, operator, args, kwargs, fakes):
 def run_meta(mode, func, operator, args, kwargs, fakes):
     """The result of the kernel for meta tensors."""
     device = _result_device(func, operator, args, kwargs, fakes)
-    by_elem = {id(fake._elem): fake for fake in fakes}
+    pairs = [(fake, fake._elem) for fake in fakes]
     meta_args, meta_kwargs = to_meta(operator, args, kwargs)
     try:
         with _disable_current_modes():
             result = func(*meta_args, **meta_kwargs)
     except NotImplementedError as error:
         return run_fallback_kernel(mode, func, args, kwargs, error)
-    return wrap(mode, operator, result, device, by_elem, fakes)
+    return wrap(mode, operator, result, device, pairs, fakes)
 
 
 def to_meta(operator, args, kwargs):
@@ -133,7 +133,7 @@ def _meta_of(value):
     return value
 
 
-def wrap(mode, operator, result, device, by_elem, fakes, mark=None):
+def wrap(mode, operator, result, device, pairs, fakes, mark=None):
     """Results of a kernel for meta tensors as tensors without data. Those that are or share the storage of an
     argument stay so."""
     if result is None or not operator.returns_tensors:
@@ -141,10 +141,10 @@ def wrap(mode, operator, result, device, by_elem, fakes, mark=None):
         return result
     lists = isinstance(result, (list, tuple))
     found = [
-        _wrap_one(mode, operator, one, _device_of(device, place), by_elem, fakes, mark, place)
+        _wrap_one(mode, operator, one, _device_of(device, place), pairs, mark, place)
         for place, one in enumerate(result if lists else (result,))
     ]
-    if operator.writes:
+    if operator.writes and mark is None:
         _update_geometry(operator, fakes)
     return type(result)(found) if type(result) in (list, tuple) else tuple(found) if lists else found[0]
 
@@ -155,20 +155,22 @@ def _device_of(device, place):
     return device
 
 
-def _wrap_one(mode, operator, one, device, by_elem, fakes, mark, place):
+def _wrap_one(mode, operator, one, device, pairs, mark, place):
     if isinstance(one, (list, tuple)):
-        return type(one)(_wrap_one(mode, operator, x, device, by_elem, fakes, None, place) for x in one)
+        return type(one)(_wrap_one(mode, operator, x, device, pairs, mark, place) for x in one)
     if not isinstance(one, Tensor):
         return one
-    same = by_elem.get(id(one))
+    same = next((fake for fake, elem in pairs if elem is one), None)
     if same is not None and (operator.writes or operator.aliases):
         if operator.writes:
+            if mark is not None:
+                mark(same, place, True)
             return same
         one = one.detach()
     source = None
-    if operator.aliases and fakes:
+    if operator.aliases and pairs:
         key = one.untyped_storage()._cdata
-        source = next((fake for fake in fakes if fake._elem.untyped_storage()._cdata == key), None)
+        source = next((fake for fake, elem in pairs if elem.untyped_storage()._cdata == key), None)
     made = FakeTensor(mode, one, device, _source=source)
     if mark is not None:
         mark(made, place)

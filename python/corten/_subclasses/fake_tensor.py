@@ -98,6 +98,44 @@ class FakeTensor(Tensor):
         with mode:
             return func(*args, **kwargs)
 
+    @property
+    def shape(self):
+        """The sizes, symbolic ones where they are not known."""
+        found = self.__dict__.get("_symbolic")
+        return Tensor.shape.__get__(self) if found is None else corten.Size(found.numbers(found.sizes))
+
+    def size(self, dim=None):
+        """The sizes, or that of one dimension."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def stride(self, dim=None):
+        """The strides, or that of one dimension."""
+        found = self.__dict__.get("_symbolic")
+        strides = Tensor.stride(self) if found is None else found.numbers(found.strides)
+        return strides if dim is None else strides[dim]
+
+    def storage_offset(self):
+        """Where in the storage the first element lies."""
+        found = self.__dict__.get("_symbolic")
+        return Tensor.storage_offset(self) if found is None else found.numbers((found.offset,))[0]
+
+    def numel(self):
+        """The number of elements."""
+        found = self.__dict__.get("_symbolic")
+        return Tensor.numel(self) if found is None else found.numbers((found.numel(),))[0]
+
+    nelement = numel
+
+    def __len__(self):
+        if self.dim() == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return int(self.shape[0])
+
+    @property
+    def _has_symbolic_sizes_strides(self):
+        """Whether sizes or strides are symbolic."""
+        return self.__dict__.get("_symbolic") is not None
+
     def __repr__(self, *, tensor_contents=None):
         return _text(self)
 
@@ -204,6 +242,14 @@ def _leaves(args, kwargs):
     return found
 
 
+def _lift_arguments():
+    """Lets calls arrive with symbolic numbers from now on."""
+    from corten.fx.experimental import _symbolic_tensor
+    from corten.utils import _python_dispatch
+
+    _python_dispatch.lift_arguments = _symbolic_tensor.lift_arguments
+
+
 def active_mode():
     """The mode that is in force, or None."""
     return next((mode for mode in reversed(_active.modes) if isinstance(mode, FakeTensorMode)), None)
@@ -229,6 +275,8 @@ class FakeTensorMode(TorchDispatchMode):
         self.allow_fallback_kernels = allow_fallback_kernels
         self.allow_non_fake_inputs = allow_non_fake_inputs
         self.shape_env = shape_env
+        if shape_env is not None:
+            _lift_arguments()
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.export = export
         self.allow_meta = True
@@ -238,6 +286,7 @@ class FakeTensorMode(TorchDispatchMode):
         self.cache_enabled = False
         self.fake_tensor_converter = FakeTensorConverter()
         self.enter_stack = []
+        self._asked_by_program = False
 
     @classmethod
     def is_infra_mode(cls):
@@ -280,7 +329,16 @@ class FakeTensorMode(TorchDispatchMode):
 
     def value_of(self, fake):
         """The only value of a tensor."""
-        return corten.ops.aten._local_scalar_dense.default(fake)
+        before, self._asked_by_program = self._asked_by_program, True
+        try:
+            found = corten.ops.aten._local_scalar_dense.default(fake)
+        finally:
+            self._asked_by_program = before
+        expr = None if self.shape_env is None else self.shape_env.value_by_sample(found)
+        if expr is None:
+            return found
+        number = self.shape_env.number(expr)
+        return number == 1 if fake.dtype == corten.bool else number
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None, trace=True):
         """What stands for a tensor: the same for the same tensor, with its views, gradient and history.

@@ -45,6 +45,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
     import corten
     from corten._dynamo.exc import UserError
     from corten.export._trace import _export
+    from corten.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
 
     if not isinstance(mod, corten.nn.Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
@@ -58,7 +59,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
             mod, args, kwargs, dynamic_shapes, strict=strict,
             preserve_module_call_signature=tuple(preserve_module_call_signature),
         )
-    except UserError as error:
+    except (UserError, ConstraintViolationError, GuardOnDataDependentSymNode) as error:
         error.args = (f"{error}\n\n{_DRAFT}",)
         raise
 
@@ -74,9 +75,12 @@ def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None, preserve_module
 
 def register_dataclass(cls, *, serialized_type_name=None):
     """Lets instances of a dataclass be inputs and results of programs."""
+    from corten.fx._pytree import register_pytree_flatten_spec
+    from corten.utils._pytree import SUPPORTED_NODES
     from corten.utils._pytree import register_dataclass as register
 
     register(cls, serialized_type_name=serialized_type_name)
+    register_pytree_flatten_spec(cls, lambda tree, spec: SUPPORTED_NODES[cls].flatten_fn(tree)[0])
 
 
 def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):

@@ -8,13 +8,13 @@ import corten
 from corten import ops
 from corten._export.utils import Names
 from corten._ops import HigherOrderOperator
-from corten._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from corten._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from corten.export._unlift import _unlift_exported_program_lifted_states
 from corten.export.graph_signature import (
-    ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
+    ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument,
 )
 from corten.func import functionalize
-from corten.fx import GraphModule, Interpreter
+from corten.fx import GraphModule, Interpreter, map_arg
 from corten.fx.experimental.proxy_tensor import get_proxy_mode, make_fx, track_tensor_tree
 from corten.utils._pytree import tree_map_only
 
@@ -37,6 +37,7 @@ class _Lowering(Interpreter):
 
     def run_node(self, n):
         """Runs a node."""
+        self.node = n
         graph = get_proxy_mode().tracer.graph
         last = next(iter(reversed(graph.nodes)), None)
         result = super().run_node(n)
@@ -56,7 +57,7 @@ class _Lowering(Interpreter):
 
     def _with_graphs(self, target, args, kwargs):
         """A call of an operator that takes graphs, whose graphs are made of the same operators."""
-        from corten._functionalization import _from_functional_tensor, _is_functional_tensor, _sync, _to_functional_tensor
+        from corten._functionalization import _from_functional_tensor, _is_functional_tensor, _sync, thread, wrap
 
         if target._name in ("wrap_with_set_grad_enabled", "wrap_with_autocast"):
             return target.run(*args, **kwargs)
@@ -71,15 +72,9 @@ class _Lowering(Interpreter):
         args = tree_map_only(corten.Tensor, plain, args)
         given = [self._attribute(tracer, arg) if isinstance(arg, GraphModule) else _proxies(tracer, arg) for arg in args]
         proxy = tracer.create_proxy("call_function", target, tuple(given), kwargs, name=target._name)
-        results = tree_map_only(FakeTensor, self._again, self.node.meta["val"])
+        results = self.node.meta["val"]
         track_tensor_tree(results, proxy, constant=None, tracer=tracer)
-        return tree_map_only(corten.Tensor, _to_functional_tensor, results)
-
-    def _again(self, described):
-        with self.mode:
-            return corten.empty_strided(
-                described.shape, described.stride(), dtype=described.dtype, device=described.device,
-            )
+        return tree_map_only(corten.Tensor, lambda one: wrap(one, thread.levels[-1]), results)
 
     def _attribute(self, tracer, module):
         inner = lowered(module, [node.meta["val"] for node in module.graph.find_nodes(op="placeholder")], self.table)
@@ -123,8 +118,48 @@ def lowered(module, inputs, table):
 
     with corten.no_grad():
         flat = [described(value) for value in inputs]
-        return make_fx(functionalize(call), decomposition_table=table, tracing_mode="fake",
+        made = make_fx(functionalize(call), decomposition_table=table, tracing_mode="fake",
                        _allow_non_fake_inputs=True)(*flat)
+    _numbers(made)
+    return made
+
+
+def _numbers(module):
+    """Operands that were made of numbers are numbers."""
+    for node in module.graph.find_nodes(op="get_attr"):
+        value = getattr(module, node.target)
+        if isinstance(value, corten.Tensor) and value.dim() == 0 and node.target.startswith("_tensor_constant"):
+            with unset_fake_temporarily():
+                number = value.item()
+            for user in list(node.users):
+                user.args = map_arg(user.args, lambda one, old=node, new=number: new if one is old else one)
+            module.graph.erase_node(node)
+    module.recompile()
+
+
+def _lift(made, arranged, constants):
+    """Makes tensors that decompositions brought inputs of the graph."""
+    graph = made.graph
+    _remove_unused(graph)
+    users = [place for place, (spec, _) in enumerate(arranged) if spec.kind == InputKind.USER_INPUT]
+    first = graph.find_nodes(op="placeholder")[users[0]] if users else None
+    for node in graph.find_nodes(op="get_attr"):
+        value = getattr(made, node.target)
+        if not isinstance(value, corten.Tensor):
+            continue
+        if not node.users:
+            graph.erase_node(node)
+            continue
+        name = f"lifted_tensor_{len(constants)}"
+        with graph.inserting_before(first) if first is not None else graph.inserting_before():
+            one = graph.placeholder(f"c_{name}")
+        one.meta = dict(node.meta)
+        node.replace_all_uses_with(one)
+        graph.erase_node(node)
+        constants[name] = value
+        place = users[0] if users else len(arranged)
+        arranged.insert(place, (InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(one.name), name), one))
+        users = [place + 1 for place in users]
 
 
 def _table_of(given):
@@ -143,7 +178,9 @@ def decompose(program, decomp_table=None):
     arranged = [(specs[name], by_old[name]) for name in order] + users
     module = _arranged(program, [node for _, node in arranged])
     made = lowered(module, [node.meta.get("val") for _, node in arranged], table)
-    return _finished(program, made, arranged)
+    constants = dict(program.constants)
+    _lift(made, arranged, constants)
+    return _finished(program, made, arranged, constants)
 
 
 def _placeholders(program):
@@ -172,7 +209,7 @@ def _arranged(program, nodes):
     return module
 
 
-def _finished(program, made, arranged):
+def _finished(program, made, arranged, constants):
     graph = made.graph
     placeholders = graph.find_nodes(op="placeholder")
     for (spec, old), node in zip(arranged, placeholders):
@@ -192,7 +229,7 @@ def _finished(program, made, arranged):
     _remove_unused(graph)
     _rename(graph, placeholders, arranged)
     made.recompile()
-    return _program(program, made, arranged, specs)
+    return _program(program, made, arranged, specs, constants)
 
 
 def _written(graph, placeholders, arranged, program):
@@ -238,7 +275,7 @@ def _rename(graph, placeholders, arranged):
             node.name = names.take(node.name)
 
 
-def _program(program, made, arranged, specs):
+def _program(program, made, arranged, specs, constants):
     from corten._export.verifier import Verifier
     from corten.export._trace import _specification
     from corten.export.exported_program import ExportedProgram
@@ -257,5 +294,5 @@ def _program(program, made, arranged, specs):
         root=module, graph=module.graph, graph_signature=ExportGraphSignature(inputs, outputs),
         state_dict=program.state_dict, range_constraints=copy.copy(program.range_constraints),
         module_call_graph=copy.deepcopy(program.module_call_graph), example_inputs=program.example_inputs,
-        constants=program.constants, verifiers=[Verifier],
+        constants=constants, verifiers=[Verifier],
     )

@@ -102,7 +102,10 @@ def _converted(args, kwargs):
 
 _RULES = {
     "aten::to.dtype_layout": _converted,
-    **{f"aten::{name}.Scalar": _scalar_alpha(f"aten::{name}.Tensor") for name in ("add", "sub", "add_", "sub_")},
+    **{
+        f"aten::{name}{suffix}.Scalar": _scalar_alpha(f"aten::{name}{suffix}.Tensor")
+        for name in ("add", "sub") for suffix in ("", "_")
+    },
     **{
         f"aten::upsample_{kind}": _upsample(f"aten::upsample_{kind}", corners)
         for kind, corners in (
@@ -147,12 +150,15 @@ def conversion(args, kwargs):
 
 
 #: The operator of a method of Python, where another one does the same.
-_OF_METHODS = {"__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor"}
+_OF_METHODS = {
+    "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor", "__lshift__": "bitwise_left_shift",
+    "__rshift__": "bitwise_right_shift",
+}
 
 
-def of_method(name, method):
+def of_method(name, method, args):
     """The overload that a method of Python calls."""
     other = _OF_METHODS.get(method)
     if other is not None and name.startswith(f"aten::{other}."):
-        return name.replace(other, method)
+        return f"aten::{method}.{'Tensor' if isinstance(args[1], corten.Tensor) else 'Scalar'}"
     return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import re
 import sys
@@ -11,11 +12,12 @@ import traceback
 import corten
 from corten import _C, ops
 from corten._ops import HigherOrderOperator
-from corten.export import _operators, _overloads  # noqa: F401
+from corten.export import _operators, _overloads, _symbols  # noqa: F401
 from corten.fx.graph import Graph
 from corten.fx.passes.shape_prop import _extract_tensor_metadata
 from corten.overrides import TorchFunctionMode
 from corten.utils._pytree import tree_map_only
+from corten.utils import _python_dispatch
 from corten.utils._python_dispatch import _overload
 
 __all__ = ["Recorder", "current"]
@@ -37,6 +39,8 @@ def recording():
 
 
 def _handle(name, *args, **kwargs):
+    if _python_dispatch.lift_arguments is not None:
+        args, kwargs = _python_dispatch.lift_arguments(args, kwargs)
     return current().call(name, args, kwargs)
 
 
@@ -135,10 +139,8 @@ class _Modules:
             return
         number = self.calls.get(path, 0)
         self.calls[path] = number + 1
-        key = "L__self__" + re.sub(r"[^a-zA-Z0-9]", "_", path) if path else "L__self__"
-        suffix = f"@{number}" if number else ""
-        kind = type(module)
-        self.stack.append((key + suffix, (path + suffix, f"{kind.__module__}.{kind.__qualname__}")))
+        suffix, kind = f"@{number}" if number else "", type(module)
+        self.stack.append((f"L__self__{path}{suffix}", (path, f"{kind.__module__}.{kind.__qualname__}")))
 
     def leave(self, module, args, output):
         self.stack.pop()
@@ -177,6 +179,7 @@ class Recorder:
         self.grad_enabled = self.initial_grad = corten.is_grad_enabled()
         self.submodules, self.captured = {}, []
         self.before_users, self.names_of_constants = None, {}
+        self.numbers = _symbols.Nodes(self)
 
     # Values
 
@@ -186,6 +189,7 @@ class Recorder:
 
     def bind(self, value, node):
         """Says that a tensor, or a number that is not known, is the value of a node."""
+        self.numbers.note(node, value)
         self.known[id(value)] = node
         self.kept.append(value)
 
@@ -247,8 +251,6 @@ class Recorder:
 
     def symbol(self, value):
         """The node of a number that is not known, or the number where it is."""
-        from corten.export import _symbols
-
         return _symbols.node_of(self, value)
 
     # Calls
@@ -276,14 +278,28 @@ class Recorder:
             if choose:
                 name, args, kwargs = _overloads.chosen(name, args, kwargs)
                 args = self.of_method(name, args)
-                name = _overloads.of_method(name, self.method)
-            if name in ("aten::reshape", "aten::view") and not isinstance(args[0], corten.Tensor):
-                return corten.tensor(args[0])
+                name = _overloads.of_method(name, self.method, args)
+            if name in ("aten::reshape", "aten::view") and self.is_number(args[0]):
+                return self.run(name, args, kwargs) if isinstance(args[0], corten.Tensor) else corten.tensor(args[0])
+            if name == "aten::reshape" and self.is_same(args):
+                return args[0]
             result = self.run(name, args, kwargs)
-            if name not in _QUERIES:
+            if _is_question(name):
+                self.asked(args, result)
+            else:
                 args, kwargs = _overloads.without_defaults(name, args, kwargs)
                 self.emit(_overload(name), args, kwargs, result)
         return result
+
+    def is_number(self, value):
+        """Whether an operand was made of a number that elements are set to."""
+        if not isinstance(value, corten.Tensor):
+            return True
+        return self.method == "__setitem__" and value.dim() == 0 and id(value) not in self.known
+
+    def is_same(self, args):
+        """Whether indexing brings an operand into the shape that it has."""
+        return self.method == "__setitem__" and tuple(args[0].shape) == tuple(args[1])
 
     @property
     def method(self):
@@ -298,7 +314,18 @@ class Recorder:
 
     def run(self, name, args, kwargs):
         """The result of an operator."""
+        if name == "aten::one_hot" and args[1] >= 0:
+            # The kernel looks at the elements.
+            return args[0].new_empty((*args[0].shape, args[1]))
         return _C._op_call(name, *args, **kwargs)
+
+    def asked(self, args, result):
+        """Records that the program asked for a number of data, where it is not known."""
+        env = self.inputs.fake_mode.shape_env
+        symbol = result.node.expr if self.is_symbolic(result) else env.value_by_sample(result)
+        if symbol is not None:
+            number = result if self.is_symbolic(result) else env.number(symbol)
+            self.emit(ops.aten.item.default, args[:1], {}, number)
 
     def follow_grad_mode(self):
         enabled = corten.is_grad_enabled()
@@ -380,5 +407,8 @@ class Recorder:
             _stack.pop()
 
 
-#: Operators that answer questions whose answers are numbers.
-_QUERIES = frozenset(("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::is_same_size"))
+@functools.cache
+def _is_question(name):
+    """Whether an operator gives numbers, no tensors."""
+    returns = _overload(name)._schema.returns
+    return bool(returns) and not any("Tensor" in str(one.type) for one in returns)

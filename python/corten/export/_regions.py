@@ -30,15 +30,18 @@ def wrap(module, recorder):
     markers = [node for node in graph.nodes if node.target is _C._set_grad_enabled]
     if not markers:
         return
-    for place, (enabled, nodes) in enumerate(_sections(graph, recorder.initial_grad)):
+    sections = _sections(graph, recorder.initial_grad)
+    number = len(sections)
+    for place, (enabled, nodes) in enumerate(sections):
         if enabled is not recorder.initial_grad and nodes:
-            _outline(module, nodes, place, enabled)
+            _outline(module, nodes, place, enabled, f"submod_{number}")
+            number += 1
     for node in markers:
         graph.erase_node(node)
     module.recompile()
 
 
-def _outline(module, nodes, place, enabled):
+def _outline(module, nodes, place, enabled, read_as):
     graph, inside, values = module.graph, set(nodes), {}
     inner, submodules = Graph(), {}
     inputs = []
@@ -55,18 +58,19 @@ def _outline(module, nodes, place, enabled):
     inner.output(tuple(values[node] for node in outputs))
     name = f"submod_{place}"
     setattr(module, name, GraphModule(submodules, inner))
-    _call(graph, name, enabled, inputs, outputs, nodes)
+    call = _call(graph, (name, read_as), enabled, inputs, outputs, nodes)
     for node in reversed(nodes):
         graph.erase_node(node)
+    if len(outputs) == 1:
+        call.name = outputs[0].name
 
 
-def _call(graph, name, enabled, inputs, outputs, nodes):
+def _call(graph, names, enabled, inputs, outputs, nodes):
     target = ops.higher_order.wrap_with_set_grad_enabled
     kept = {key: nodes[0].meta[key] for key in ("nn_module_stack", "torch_fn") if key in nodes[0].meta}
     with graph.inserting_before(nodes[0]):
-        read = graph.get_attr(name)
-        named = outputs[0].name if len(outputs) == 1 else target._name
-        call = graph.create_node("call_function", target, (enabled, read, *inputs), {}, name=named)
+        read = graph.create_node("get_attr", names[0], name=names[1])
+        call = graph.create_node("call_function", target, (enabled, read, *inputs), {}, name=target._name)
         call.meta.update(kept, val=tuple(node.meta["val"] for node in outputs))
         read.meta.update(kept)
         for place, node in enumerate(outputs):
@@ -74,6 +78,7 @@ def _call(graph, name, enabled, inputs, outputs, nodes):
             one.meta = dict(node.meta)
             inside = set(nodes)
             node.replace_all_uses_with(one, lambda user, inside=inside: user not in inside)
+    return call
 
 
 def operands_of(node):

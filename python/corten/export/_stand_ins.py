@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import corten
-from corten._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from corten._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from corten.export import _symbols
 
 __all__ = ["StandIns"]
@@ -22,8 +21,7 @@ class StandIns:
     def __init__(self, mod, args, kwargs, dynamic_shapes):
         self.sizes = _symbols.sizes_of(mod, args, kwargs, dynamic_shapes)
         self.fake_mode = FakeTensorMode(
-            allow_non_fake_inputs=True, shape_env=self.sizes.shape_env if self.sizes else None, export=True,
-            static_shapes=True,
+            allow_non_fake_inputs=True, shape_env=self.sizes.shape_env, export=True, static_shapes=True,
         )
 
     def mode(self):
@@ -36,16 +34,17 @@ class StandIns:
 
     def convert_input(self, place, value):
         """What stands for a leaf of the user's inputs."""
-        if self.sizes is not None:
-            return self.sizes.convert(self.fake_mode, place, value)
-        return self.convert(value) if isinstance(value, corten.Tensor) else value
+        return self.sizes.convert(self.fake_mode, place, value)
 
     def constant(self, value):
         """A tensor that was made of numbers, and what stands for it."""
         if isinstance(value, FakeTensor):
-            kept = value.constant if value.constant is not None else value
-            return kept.detach() if kept is value else kept.detach().clone(), value
-        kept = value.detach().clone()
+            if value.constant is None:
+                raise RuntimeError("the values of a tensor that was made of numbers are not known")
+            with unset_fake_temporarily():
+                return value.constant.detach().clone(), value
+        with unset_fake_temporarily():
+            kept = value.detach().clone()
         made = self.fake_mode.fake_tensor_converter.from_real_tensor(self.fake_mode, value, make_constant=True)
         return kept, made
 
@@ -57,9 +56,8 @@ class StandIns:
 
     def finish(self, recorder):
         """Adds to the graph what sizes need."""
-        if self.sizes is not None:
-            self.sizes.finish(recorder)
+        self.sizes.finish(recorder)
 
     def range_constraints(self):
         """The ranges of sizes that are not known."""
-        return self.sizes.range_constraints() if self.sizes is not None else {}
+        return self.sizes.range_constraints()

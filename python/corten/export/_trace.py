@@ -171,6 +171,7 @@ class _Tracing:
         self.flat = [self.inputs.convert_input(place, leaf) for place, leaf in enumerate(self.leaves)]
         for value in self.flat:
             node = self._input(value, InputKind.USER_INPUT)
+            recorder.numbers.note(node, value)
             if recorder.before_users is None:
                 recorder.before_users = node
             if isinstance(value, corten.Tensor) or recorder.is_symbolic(value):

@@ -66,7 +66,8 @@ class Interpreter:
 
     @contextmanager
     def _set_current_node(self, node):
-        yield
+        with corten.fx.traceback.set_current_meta(node, f"Interpreter_{type(self).__name__}"):
+            yield
 
     def run_node(self, n):
         """The value of one node."""

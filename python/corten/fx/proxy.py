@@ -7,10 +7,12 @@ import dis
 import enum
 import inspect
 import operator
+import traceback as stack_frames
 
 import corten
 from corten.overrides import is_tensor_method_or_property
 
+from . import traceback
 from .graph import magic_methods, reflectable_magic_methods
 from .node import Node, map_aggregate
 
@@ -63,12 +65,24 @@ class TracerBase:
     def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
         """Adds a node to the graph."""
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        self._note(kind, node)
         # A tracer of a class that does not call this one's has none.
         if (scope := vars(self).get("scope")) is not None:
             self.node_name_to_scope[node.name] = scope.module_path, scope.module_type
             if self.module_stack:
                 node.meta["nn_module_stack"] = self.module_stack.copy()
         return node
+
+    def _note(self, kind, node):
+        """Notes of a new node what is noted of the one that is being replayed."""
+        known = traceback.current_meta
+        if traceback.has_preserved_node_meta() and kind not in ("placeholder", "output"):
+            for key in ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten", "from_node", "seq_nr",
+                        "custom", "recompute", "partitioner_tag"):
+                if known.get(key) is not None:
+                    node.meta[key] = known[key]
+        elif known.get("custom"):
+            node.meta["custom"] = known["custom"]
 
     def proxy(self, node):
         """The value of a node."""
@@ -80,7 +94,9 @@ class TracerBase:
         args, kwargs = self.create_arg(args), self.create_arg(kwargs)
         node = self.create_node(kind, target, args, kwargs, name, type_expr)
         if self.record_stack_traces:
-            node.stack_trace = _user_stack()
+            trace = _user_stack(getattr(self, "_record_forward_stack_traces_only", False))
+            if trace:
+                node.stack_trace = trace
         return self.proxy(node) if proxy_factory_fn is None else proxy_factory_fn(node)
 
     def create_arg(self, a):
@@ -136,11 +152,12 @@ class GraphAppendingTracer(TracerBase):
         self.graph = graph
 
 
-def _user_stack():
-    import traceback
-
-    frames = [frame for frame in traceback.extract_stack() if "/corten/" not in frame.filename]
-    return "".join(traceback.StackSummary.from_list(frames).format())
+def _user_stack(forward_only=False):
+    """Where the program that is traced is."""
+    frames = [frame for frame in stack_frames.extract_stack() if "/corten/" not in frame.filename]
+    if forward_only:
+        frames = [frame for frame in frames if frame.name == "forward"]
+    return "".join(stack_frames.StackSummary.from_list(frames).format())
 
 
 class Proxy:

@@ -122,6 +122,9 @@ class BaseTorchDispatchMode(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+#: What puts symbolic numbers in place of their samples in arguments, once there are such.
+lift_arguments = None
+
 #: What is called in place of a mode's method, by the name of the operator and the mode's class.
 _rules = {}
 
@@ -151,6 +154,8 @@ def _overload(name, _known={}):  # noqa: B006
 
 def _handle(name, *args, **kwargs):
     """Hands a call to the innermost mode, with the ones around it in force, and to classes of tensors behind."""
+    if lift_arguments is not None:
+        args, kwargs = lift_arguments(args, kwargs)
     modes = _active.modes
     found = _subclasses(args, kwargs)
     if not modes:

@@ -4,6 +4,7 @@ and as files with the results that they give.
 Run with a Python that has PyTorch.
 """
 
+import copy
 import json
 import pathlib
 import re
@@ -14,6 +15,8 @@ import torch
 
 HERE = pathlib.Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parents[2] / "python"))
+
+LARGEST = 20_000
 
 from export_cases import functions, input_of, modules  # noqa: E402
 
@@ -28,6 +31,14 @@ class Called(torch.nn.Module):
     def forward(self, x):
         """The function's result."""
         return self.function(x)
+
+
+class Sized(torch.nn.Module):
+    """A size of its input is not fixed."""
+
+    def forward(self, x):
+        """Several sizes that follow from that of the input."""
+        return x.view(x.shape[0] * 2, -1), torch.zeros(x.shape[0] + 1, 2), x * x.shape[0]
 
 
 def targets(graph):
@@ -53,6 +64,14 @@ def leaves(results):
     ]
 
 
+def without_origins(module):
+    """Drops what says where the nodes of a graph come from."""
+    for one in module.modules():
+        for node in getattr(getattr(one, "graph", None), "nodes", ()):
+            for key in ("stack_trace", "nn_module_stack", "torch_fn", "from_node"):
+                node.meta.pop(key, None)
+
+
 def main():
     """Writes the files."""
     warnings.simplefilter("ignore")
@@ -68,13 +87,25 @@ def main():
         program = torch.export.export(module, args, kwargs)
         lowered = program.run_decompositions()
         cloned = torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
-        results = leaves(program.module()(*cloned[0], **cloned[1]))
+        results = leaves(copy.deepcopy(program).module()(*cloned[0], **cloned[1]))
         found["modules"][name] = {
             "text": text_of(program), "lowered": text_of(lowered), "code": program.module().code, "results": results,
         }
+        without_origins(program.graph_module)
+        without_origins(lowered.graph_module)
         extra = {"results.json": json.dumps(results)}
-        torch.export.save(program, folder / f"{name}.pt2", extra_files=extra)
-        torch.export.save(lowered, folder / f"{name}_lowered.pt2", extra_files=extra)
+        for suffix, one in (("", program), ("_lowered", lowered)):
+            file = folder / f"{name}{suffix}.pt2"
+            torch.export.save(one, file, extra_files=extra)
+            if file.stat().st_size > LARGEST:
+                file.unlink()
+    sizes = torch.export.export(
+        Sized(), (torch.ones(3, 4),), dynamic_shapes={"x": {0: torch.export.Dim("n", min=2, max=64)}},
+    )
+    without_origins(sizes.graph_module)
+    torch.export.save(sizes, folder / "sizes.pt2", extra_files={
+        "results.json": json.dumps(leaves(sizes.module()(torch.ones(3, 4)))),
+    })
     path = HERE.parents[1] / "exported_programs.json"
     path.write_text(json.dumps(found, indent=0) + "\n")
 

@@ -1,6 +1,7 @@
 //! Gradients of reductions.
 
 use crate::formulas::any::{has_any, zero_where, zeros_like};
+use crate::graph;
 use corten_core::{Dims, Result, Scalar, geometry};
 use corten_ops::{Tensor, batched, op};
 
@@ -16,6 +17,14 @@ fn reduced(dim: Option<&[i64]>, rank: usize) -> Result<Dims> {
 fn restore(tensor: &Tensor, sizes: &[i64], dims: &[i64], keepdim: bool) -> Result<Tensor> {
     if keepdim || sizes.is_empty() {
         return Ok(tensor.clone());
+    }
+    if graph::is_seen_by_python(tensor) {
+        // Recorded programs insert the dimensions one by one.
+        let mut restored = tensor.clone();
+        for dim in (0..sizes.len() as i64).filter(|dim| dims.contains(dim)) {
+            restored = op::unsqueeze(&restored, dim)?;
+        }
+        return Ok(restored);
     }
     let size = |(dim, &size): (usize, &i64)| if dims.contains(&(dim as i64)) { 1 } else { size };
     let shape: Dims = sizes.iter().enumerate().map(size).collect();

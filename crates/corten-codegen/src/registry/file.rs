@@ -98,7 +98,8 @@ pub(super) struct OpBlock {
     /// `parts_method` that such tensors are asked when the method is called, `keeps_zero` that sparse tensors are computed
     /// by their entries, `factory` that a default device applies, `lazy` that lazily conjugated tensors are taken as they
     /// are, `resizes` that sizes change in place, `impure` that calls in traced programs are not removed or merged,
-    /// `python_function` that the public function is `corten.functional`'s.
+    /// `python_function` that the public function is `corten.functional`'s; `core`, `pointwise`, `reduction` and the others
+    /// of `torch.Tag` are what PyTorch says of the declared form.
     #[serde(default)]
     pub(super) tags: Words,
     /// Whether a Python number may stand for a tensor argument; the overload with `Scalar` in its place is then no signature of its own.

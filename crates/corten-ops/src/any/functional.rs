@@ -29,7 +29,12 @@ pub fn zero(self_: &Tensor) -> Result<Tensor> {
 
 /// `copy_` to a copy.
 pub fn copy(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
-    filled(self_, |made| op::copy_(made, src, non_blocking))
+    // The strides stay as they are, gaps included.
+    let (sizes, strides) = (self_.sizes(), self_.strides());
+    let made = op::new_empty_strided(self_, &sizes, &strides, None, None, None, None)?;
+    let _below = BelowADInplaceOrViewGuard::new();
+    op::copy_(&made, src, non_blocking)?;
+    Ok(made)
 }
 
 /// `resize_` of a copy.

@@ -106,7 +106,12 @@ pub fn where_scalar_other(condition: &Tensor, self_: &Tensor, other: Scalar) -> 
 /// # Errors
 /// Those of `where`.
 pub fn where_scalar(condition: &Tensor, self_: Scalar, other: Scalar) -> Result<Tensor> {
-    op::where_self(condition, &derived::wrapped(self_)?, &derived::wrapped(other)?)
+    let wrapped = derived::wrapped(other)?;
+    if !tls::local_include().has(DispatchKey::Python) {
+        return op::where_self(condition, &derived::wrapped(self_)?, &wrapped);
+    }
+    let other = choice(other, &derived::wrapped(self_)?)?;
+    op::where_self(condition, &choice(self_, &wrapped)?, &other)
 }
 
 /// Fills the main diagonal of a tensor whose dimensions are equal, or of a matrix; of a tall matrix

@@ -71,7 +71,8 @@ fn set_geometry(object: &Obj, args: Args<'_>) -> Py<Obj> {
 /// Shows a tensor that was made of data to the dispatch modes, which may put another one in its place.
 /// Nothing happens where none is active.
 pub(crate) fn lift(made: Tensor) -> Py<Tensor> {
-    if !local_include().has(DispatchKey::Python) {
+    const KEYS: KeySet = KeySet::of(&[DispatchKey::Functionalize, DispatchKey::Python]);
+    if !local_include().has_any(KEYS) {
         return Ok(made);
     }
     let Some(op) = registry::find("aten::lift_fresh") else { return Ok(made) };

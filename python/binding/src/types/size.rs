@@ -109,9 +109,8 @@ pub(crate) fn is_size(object: &Obj) -> bool {
 fn new(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     let made = tuple_new(class.as_ptr().cast(), args, kwargs)?;
     let items = made.items()?;
-    let is_kept = |item: &Obj| {
-        (item.is_int() && !item.is_bool()) || crate::symbolic::kind(item).is_some()
-    };
+    let is_kept =
+        |item: &Obj| (item.is_int() && !item.is_bool()) || crate::symbolic::kind(item).is_some();
     if items.iter().all(is_kept) {
         return Ok(made);
     }

@@ -15,18 +15,16 @@ from corten._ops import OpOverload
 from corten.export import graph_signature as signatures
 from corten.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from corten.fx import Graph, GraphModule
+from corten.fx._code import MAGIC_METHODS
 from corten.utils._pytree import treespec_loads
 
 __all__ = ["ExportedProgramDeserializer", "GraphModuleDeserializer"]
 
 #: The functions of numbers that programs may call.
 _NUMBERS = {
-    f"_operator.{name}": getattr(operator, name) for name in (
-        "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "eq", "ne", "lt", "le", "gt", "ge",
-        "and_", "or_", "xor", "not_", "lshift", "rshift", "getitem",
-    )
+    f"_operator.{name}": getattr(operator, name) for name in (*MAGIC_METHODS, "not_") if hasattr(operator, name)
 }
-_NUMBERS.update({f"math.{name}": getattr(math, name) for name in ("trunc", "ceil", "floor", "sqrt")})
+_NUMBERS.update({f"math.{one.__name__}": one for one in (math.trunc, math.ceil, math.floor, math.sqrt)})
 _NUMBERS["builtins.round"] = _NUMBERS["builtins.round_"] = round
 _SYMBOLIC = ("sym_float", "sym_int", "sym_not", "sym_max", "sym_min", "sym_sqrt", "sym_ite", "sym_sum")
 

@@ -19,6 +19,13 @@ from .proxy_tensor import (
 __all__ = ["MakeFx"]
 
 
+def new_shape_env():
+    """Where symbolic sizes are defined."""
+    from corten.fx.experimental import symbolic_shapes
+
+    return symbolic_shapes.ShapeEnv() if "ShapeEnv" in vars(symbolic_shapes) else None
+
+
 def _alias(self):
     return ops.aten.alias.default(self)
 
@@ -67,14 +74,13 @@ class MakeFx:
             return None
         from corten._guards import detect_fake_mode
         from corten._subclasses.fake_tensor import FakeTensorMode
-        from corten.fx.experimental.symbolic_shapes import ShapeEnv
 
         found = detect_fake_mode(args)
         if found is not None:
             return found
         fake = self.tracing_mode == "fake"
         return FakeTensorMode(
-            allow_fallback_kernels=fake, allow_non_fake_inputs=self.allow_non_fake_inputs, shape_env=ShapeEnv(),
+            allow_fallback_kernels=fake, allow_non_fake_inputs=self.allow_non_fake_inputs, shape_env=new_shape_env(),
             static_shapes=fake,
         )
 

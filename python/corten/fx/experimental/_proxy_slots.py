@@ -54,37 +54,6 @@ class _TensorSlots:
         return [slot for _, slot in self._found.values()]
 
 
-class _NumberSlots:
-    """The nodes of symbolic numbers, by what computes them."""
-
-    def __init__(self):
-        self._found = {}
-
-    def _key(self, number):
-        return id(number.node)
-
-    def __setitem__(self, number, slot):
-        self._found[self._key(number)] = number, slot
-
-    def __getitem__(self, number):
-        return self._found[self._key(number)][1]
-
-    def __contains__(self, number):
-        return self._key(number) in self._found
-
-    def __len__(self):
-        return len(self._found)
-
-    def get(self, number, default=None):
-        """The node of a number."""
-        found = self._found.get(self._key(number))
-        return default if found is None else found[1]
-
-
-def _slots(obj, tracer):
-    return tracer.tensor_tracker if isinstance(obj, corten.Tensor) else tracer.symnode_tracker
-
-
 def set_proxy_slot(obj, tracer, proxy):
     """Says which node of a trace a tensor or number is the value of."""
     if isinstance(obj, py_sym_types):
@@ -106,11 +75,12 @@ def get_proxy_slot(obj, tracer, default=_REQUIRED, transform=lambda slot: slot):
     Raises:
         RuntimeError: Nothing is, and there is no ``default``.
     """
-    found = _slots(obj, tracer).get(obj, None)
-    if found is None and isinstance(obj, py_sym_types):
+    if isinstance(obj, py_sym_types):
         from ._symbolic_proxies import find_number
 
         found = find_number(obj, tracer)
+    else:
+        found = tracer.tensor_tracker.get(obj)
     if found is None:
         if default is _REQUIRED:
             raise RuntimeError(f"{obj} ({type(obj)}, {id(obj)})is not tracked with proxy for {tracer}")

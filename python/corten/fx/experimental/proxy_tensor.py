@@ -17,9 +17,10 @@ from corten.utils._python_dispatch import (
     TorchDispatchMode, _disable_current_modes, _get_current_dispatch_mode_stack,
 )
 
+from .symbolic_shapes import is_accessor_node
 from ._proxy_call import proxy_call
 from ._proxy_slots import (  # noqa: F401
-    _ProxyTensor, _NumberSlots, _TensorSlots, extract_val, get_proxy_slot, has_proxy_slot, py_sym_types, set_meta,
+    _ProxyTensor, _TensorSlots, extract_val, get_proxy_slot, has_proxy_slot, py_sym_types, set_meta,
     set_proxy_slot, snapshot_fake, track_tensor, track_tensor_tree,
 )
 
@@ -65,6 +66,10 @@ def set_original_aten_op(func):
         fx.traceback.current_meta.pop("original_aten", None)
 
 
+#: Modes that record above autograd, the innermost last.
+_before_dispatch = []
+
+
 class ProxyTorchDispatchMode(TorchDispatchMode):
     """A mode that records the calls of operators as nodes of a tracer's graph."""
 
@@ -85,6 +90,33 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         with set_original_aten_op(func):
             return proxy_call(self, func, args, kwargs or {})
+
+    def __enter__(self):
+        if not self.pre_dispatch:
+            return super().__enter__()
+        _before_dispatch.append(self)
+        self.enter_stack.append((corten._C._set_trace_handler(self._record), corten._C._set_tracing_enabled(True)))
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        if not self.pre_dispatch:
+            return super().__exit__(kind, value, traceback)
+        handler, enabled = self.enter_stack.pop()
+        corten._C._set_trace_handler(handler)
+        corten._C._set_tracing_enabled(enabled)
+        _before_dispatch.pop()
+        return None
+
+    def _record(self, name, *args, **kwargs):
+        """Records a call above autograd, before composite operators call others."""
+        from ._proxy_call import before_dispatch
+
+        enabled = corten._C._set_tracing_enabled(False)
+        try:
+            func, args, kwargs = before_dispatch(name, args, kwargs)
+            return proxy_call(self, func, args, kwargs)
+        finally:
+            corten._C._set_tracing_enabled(enabled)
 
     def _note_alias(self, tensor, made):
         slot = self.tracer.tensor_tracker.get(tensor)
@@ -144,7 +176,9 @@ class PythonKeyTracer(Tracer):
             setattr(self.root, name, a)
             return self.create_node("get_attr", name, (), {})
         if isinstance(a, py_sym_types):
-            return a.node.constant
+            from ._symbolic_proxies import argument
+
+            return super().create_arg(argument(self, a))
         return super().create_arg(a)
 
     def unwrap_proxy(self, e):
@@ -169,13 +203,14 @@ class PythonKeyTracer(Tracer):
 
 
 def _init_proxy_trackers(tracer):
-    tracer.tensor_tracker, tracer.symnode_tracker = _TensorSlots(), _NumberSlots()
+    tracer.tensor_tracker = _TensorSlots()
     tracer.script_object_tracker, tracer.opaque_tracker, tracer.sympy_expr_tracker = {}, {}, {}
+    tracer.symnode_tracker = tracer.sympy_expr_tracker
     tracer.torch_fn_metadata, tracer.torch_fn_counts = None, {}
 
 
 def _forced(slot):
-    return slot.force() if hasattr(slot, "force") else slot
+    return slot if isinstance(slot, fx.Proxy) else slot.force()
 
 
 def _is_needed(node):
@@ -184,15 +219,10 @@ def _is_needed(node):
         return True
     if node.op != "call_function":
         return node.op in ("placeholder", "output", "call_module", "call_method")
-    if node.target in _ACCESSORS:
+    if is_accessor_node(node):
         return False
     values = [arg.meta.get("val") for arg in node.all_input_nodes]
     return not (isinstance(node.meta.get("val"), py_sym_types) and all(isinstance(v, py_sym_types) for v in values))
-
-
-_ACCESSORS = frozenset(
-    f"aten::{name}" for name in ("sym_size", "sym_stride", "sym_storage_offset", "sym_numel")
-)
 
 
 def dispatch_trace(root, tracer, concrete_args=None):
@@ -234,7 +264,7 @@ def get_proxy_mode():
     for mode in reversed(_get_current_dispatch_mode_stack()):
         if isinstance(mode, ProxyTorchDispatchMode):
             return mode
-    return None
+    return _before_dispatch[-1] if _before_dispatch else None
 
 
 get_innermost_proxy_mode = get_proxy_mode
@@ -244,8 +274,13 @@ get_innermost_proxy_mode = get_proxy_mode
 def disable_proxy_modes_tracing():
     """A block in which calls are not recorded; gives the mode that recorded them."""
     found = get_proxy_mode()
-    if found is None:
-        yield None
+    if found is None or found.pre_dispatch:
+        enabled = found is not None and corten._C._set_tracing_enabled(False)
+        try:
+            yield found
+        finally:
+            if found is not None:
+                corten._C._set_tracing_enabled(enabled)
         return
     with _disable_current_modes() as modes, contextlib.ExitStack() as stack:
         for mode in modes:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import corten
 from corten import Tensor, _VF
-from corten._module_functions import sym_int as _sym_int
+from corten._symbolic_functions import sym_int as _sym_int
 from corten.nn.modules.utils import _list_with_default, _pair, _single, _triple
 from . import _reduction as _Reduction
 from ._ops import ops

@@ -20,9 +20,9 @@ pub(super) struct Recipe {
     function: String,
     /// The differentiable arguments.
     pub(super) inputs: Vec<String>,
-    outputs: u32,
+    pub(super) outputs: u32,
     slots: Vec<Slot>,
-    signature: Signature,
+    pub(super) signature: Signature,
     gradients: Vec<Gradient>,
 }
 
@@ -118,7 +118,7 @@ fn slots(gradients: &[Gradient], inputs: usize, signature: &Signature) -> Vec<Sl
 
 impl Recipe {
     /// The condition under which a slot is filled.
-    fn wanted(&self, slot: &Slot) -> String {
+    pub(super) fn wanted(&self, slot: &Slot) -> String {
         let readers: BTreeSet<usize> = slot.needed_by.iter().copied().collect();
         if readers.len() == self.inputs.len() {
             return "true".to_owned();
@@ -163,7 +163,7 @@ impl Recipe {
     /// The statements that save results.
     pub(super) fn save_results(&self, parts: &[String], fresh: bool) -> String {
         let statement =
-            |slot: &Slot| slot.save_result(&self.signature, parts, &self.wanted(slot), fresh);
+            |slot: &Slot| slot.save_result(self, parts, fresh);
         self.slots.iter().filter_map(statement).collect()
     }
 

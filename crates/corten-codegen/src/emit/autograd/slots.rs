@@ -1,5 +1,6 @@
 //! What a node saves, slot by slot.
 
+use super::backward::Recipe;
 use crate::formula::gradient::{Use, metadata_type, read_metadata};
 use crate::rust::{Base, Parameter, Shape, Signature, Ty};
 
@@ -83,14 +84,17 @@ impl Slot {
     /// The statement that saves a result, or nothing for an input.
     pub(super) fn save_result(
         &self,
-        signature: &Signature,
+        recipe: &Recipe,
         parts: &[String],
-        wanted: &str,
         fresh: bool,
     ) -> Option<String> {
         let Use::Result(i) = self.used else { return None };
-        let part = parts.get(i)?;
-        let list = signature.output.0.get(i)?.shape == Shape::List;
+        let (part, wanted) = (parts.get(i)?, recipe.wanted(self));
+        let list = recipe.signature.output.0.get(i)?.shape == Shape::List;
+        // A result without a gradient has no history that leads back to the node.
+        if !list && !fresh && recipe.outputs >> i & 1 == 0 {
+            return Some(format!("rec.tensor({wanted}, &{part})?;"));
+        }
         Some(match list {
             true => format!("rec.outputs({wanted}, &{part})?;"),
             false if fresh => format!("rec.fresh_output({wanted}, &mut {part})?;"),

@@ -1,0 +1,1 @@
+"""What graphs of programs can be compiled with."""
