@@ -283,6 +283,23 @@ class Files(unittest.TestCase):
             for part in ("features.0.weight", "Conv: 1", "ai.onnx 20"):
                 self.assertIn(part, text)
 
+    def test_reports(self):
+        with tempfile.TemporaryDirectory() as folder:
+            export(Net(), (sample(1, 3, 8, 8),), report=True, artifacts_dir=folder, dump_exported_program=True)
+            self.assertEqual(len(os.listdir(folder)), 2)
+            page, = [name for name in os.listdir(folder) if name.endswith(".md")]
+            with open(os.path.join(folder, page), encoding="utf-8") as file:
+                self.assertIn("| Conv | 1 |", file.read())
+
+    def test_attention_of_onnx(self):
+        q, k = sample(1, 4, 3, 8), sample(1, 2, 5, 8)
+        found = torch.onnx.ops.attention(q, k, k)[0]
+        repeated = k.repeat_interleave(2, 1)
+        torch.testing.assert_close(found, F.scaled_dot_product_attention(q, repeated, repeated))
+        angles = sample(1, 3, 4)
+        turned = torch.onnx.ops.rotary_embedding(q, angles.cos(), angles.sin())
+        torch.testing.assert_close(turned.norm(dim=-1), q.norm(dim=-1))
+
     def test_other_weights(self):
         program = export(Net(), (sample(1, 3, 8, 8),))
         program.apply_weights({"scale": torch.zeros(5)})
