@@ -64,7 +64,8 @@ nn.modules.normalization nn.modules.padding nn.modules.pixelshuffle nn.modules.p
 nn.modules.rnn nn.modules.sparse nn.modules.transformer nn.modules.upsampling nn.modules.utils
 nn.parallel nn.parallel._functions nn.parallel.comm nn.parallel.data_parallel
 nn.parallel.distributed nn.parallel.parallel_apply nn.parallel.replicate nn.parallel.scatter_gather
-nn.parameter onnx onnx.errors onnx.symbolic_helper optim.adadelta optim.adagrad optim.adam
+nn.parameter onnx onnx.errors onnx.ops
+onnx.symbolic_helper onnx.utils optim.adadelta optim.adagrad optim.adam
 optim.adamax optim.adamw optim.asgd optim.functional optim.lbfgs optim.lr_scheduler optim.nadam
 optim.optimizer optim.radam optim.rmsprop optim.rprop optim.sgd optim.sparse_adam optim.swa_utils
 overrides profiler profiler.itt profiler.profiler quantization quasirandom random return_types
