@@ -12,6 +12,7 @@ mod facts;
 mod operands;
 mod program;
 mod region;
+mod shapes;
 mod statistics;
 mod trial;
 
