@@ -1,9 +1,9 @@
 //! From the nodes of a group to steps over places.
 
-use crate::group::{Group, written};
-use crate::ir::{Argument, BufferId, Operand, Program, Role};
+use crate::group::{Group, Member, drops_dims, sizes_of, walk_over, written};
+use crate::ir::{Argument, BufferId, Node, Operand, Program, Role};
 use crate::recipe::{RecipeStep, Source};
-use crate::space::{Space, strides_over};
+use crate::space::Space;
 use corten_core::{DType, Dims};
 use corten_cpu::pointwise::steps::{ElementBytes, Step};
 use smallvec::SmallVec;
@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub(crate) struct External {
     pub(crate) operand: Operand,
     pub(crate) writes: bool,
+    /// Whether the operand lacks the dimensions that the group reduces.
+    drops: bool,
 }
 
 /// Where an operand of a step is.
@@ -30,6 +32,17 @@ pub(crate) enum Place {
 pub(crate) struct PlacedStep {
     pub(crate) step: Arc<dyn Step>,
     pub(crate) places: SmallVec<[Place; 4]>,
+    /// Whether it runs over one element per row.
+    pub(crate) over_rows: bool,
+}
+
+/// Room for a value of a tile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    /// Whether there is one element per row.
+    pub(crate) per_row: bool,
 }
 
 /// A group as steps.
@@ -39,8 +52,9 @@ pub(crate) struct Lowered {
     /// Steps over single elements, which run once.
     pub(crate) once: Vec<PlacedStep>,
     pub(crate) steps: Vec<PlacedStep>,
-    /// Bytes of an element in each slot.
-    pub(crate) slots: Vec<usize>,
+    pub(crate) slots: Vec<Slot>,
+    /// Whether rows must stay whole.
+    pub(crate) by_rows: bool,
     /// The single elements, those of steps zero.
     pub(crate) singles: Vec<ElementBytes>,
     /// Internal buffers that are not made at all.
@@ -61,6 +75,30 @@ struct ValueStep {
     step: Arc<dyn Step>,
     inputs: SmallVec<[Value; 3]>,
     dtype: DType,
+    over_rows: bool,
+    /// Whether the result is one element per row.
+    per_row: bool,
+}
+
+/// How a node is over the sizes of its group.
+#[derive(Clone, Copy)]
+struct Relation {
+    over_rows: bool,
+    reduces: bool,
+    /// Whether what it reads, and what it writes, lacks the dimensions that are reduced.
+    drops: [bool; 2],
+}
+
+impl Relation {
+    fn of(node: &Node, member: &Member, group: &Group) -> Option<Self> {
+        let reduces = member.recipe.reduced > 0;
+        let own = sizes_of(node, &member.recipe)?;
+        let dropped = member.over_rows && drops_dims(own, &group.sizes);
+        let &(first, _) = member.recipe.outputs.first()?;
+        let result = &written(node, first)?.sizes;
+        let drops = [dropped, dropped || (reduces && drops_dims(result, &group.sizes))];
+        Some(Self { over_rows: member.over_rows, reduces, drops })
+    }
 }
 
 #[derive(Default)]
@@ -70,7 +108,7 @@ struct Lowering {
     steps: Vec<ValueStep>,
     singles: Vec<ElementBytes>,
     /// What tensors over buffers that the group writes hold now.
-    now: Vec<(Operand, usize)>,
+    now: Vec<(Operand, usize, bool)>,
 }
 
 /// Lowers a group; `is_needed` tells whether somebody reads an internal buffer after it. `None` where tiles would
@@ -83,14 +121,15 @@ pub(crate) fn lower(
     let mut lowering = Lowering::default();
     for member in &group.members {
         let node = &program.nodes()[member.node];
+        let relation = Relation::of(node, member, group)?;
         let mut values: SmallVec<[Value; 8]> = SmallVec::new();
         for step in &member.recipe.steps {
-            let value = lowering.step(&node.arguments, step, &values)?;
+            let value = lowering.step(&node.arguments, step, &values, relation)?;
             values.push(value);
         }
         for &(which, step) in &member.recipe.outputs {
             let Value::Step(step) = values[step] else { return None };
-            lowering.set(written(node, which)?, step);
+            lowering.set(written(node, which)?, step, relation.drops[1]);
         }
     }
     let needed =
@@ -109,6 +148,7 @@ impl Lowering {
         arguments: &[Argument],
         recipe: &RecipeStep,
         values: &[Value],
+        relation: Relation,
     ) -> Option<Value> {
         let mut inputs: SmallVec<[Value; 3]> = SmallVec::new();
         for source in &recipe.inputs {
@@ -116,7 +156,7 @@ impl Lowering {
                 Source::Step(step) => values[step],
                 Source::Number(element) => self.single(element),
                 Source::Argument(i) => match &arguments[i] {
-                    Argument::Tensor(operand) => self.read(operand),
+                    Argument::Tensor(operand) => self.read(operand, relation.drops[0]),
                     _ => return None,
                 },
             });
@@ -124,8 +164,14 @@ impl Lowering {
         if recipe.single {
             return self.step_once(recipe, &inputs);
         }
-        let step = recipe.step.clone();
-        self.steps.push(ValueStep { step, inputs, dtype: recipe.dtype });
+        let Relation { over_rows, reduces, .. } = relation;
+        self.steps.push(ValueStep {
+            step: recipe.step.clone(),
+            inputs,
+            dtype: recipe.dtype,
+            over_rows,
+            per_row: over_rows || reduces,
+        });
         Some(Value::Step(self.steps.len() - 1))
     }
 
@@ -140,7 +186,7 @@ impl Lowering {
             });
         }
         self.singles.push([0; 2]);
-        self.once.push(PlacedStep { step: recipe.step.clone(), places });
+        self.once.push(PlacedStep { step: recipe.step.clone(), places, over_rows: false });
         Some(Value::Single(self.singles.len() - 1))
     }
 
@@ -150,17 +196,18 @@ impl Lowering {
     }
 
     /// What an operand holds now.
-    fn read(&mut self, operand: &Operand) -> Value {
-        if let Some((_, step)) = self.now.iter().rev().find(|(now, _)| is_same(now, operand)) {
+    fn read(&mut self, operand: &Operand, drops: bool) -> Value {
+        if let Some((_, step, _)) = self.now.iter().rev().find(|(now, ..)| is_same(now, operand)) {
             return Value::Step(*step);
         }
-        Value::External(self.external(operand, false))
+        Value::External(self.external(operand, false, drops))
     }
 
-    fn external(&mut self, operand: &Operand, writes: bool) -> usize {
+    fn external(&mut self, operand: &Operand, writes: bool, drops: bool) -> usize {
         let known = self.externals.iter().position(|external| {
             let other = &external.operand;
             is_same(other, operand)
+                && external.drops == drops
                 && other.sizes == operand.sizes
                 && other.strides == operand.strides
         });
@@ -170,26 +217,26 @@ impl Lowering {
                 i
             }
             None => {
-                self.externals.push(External { operand: operand.clone(), writes });
+                self.externals.push(External { operand: operand.clone(), writes, drops });
                 self.externals.len() - 1
             }
         }
     }
 
     /// Makes the result of a step what an operand holds.
-    fn set(&mut self, operand: &Operand, step: usize) {
-        match self.now.iter_mut().find(|(now, _)| is_same(now, operand)) {
-            Some((_, now)) => *now = step,
-            None => self.now.push((operand.clone(), step)),
+    fn set(&mut self, operand: &Operand, step: usize, drops: bool) {
+        match self.now.iter_mut().find(|(now, ..)| is_same(now, operand)) {
+            Some((_, now, _)) => *now = step,
+            None => self.now.push((operand.clone(), step, drops)),
         }
     }
 
     fn finish(mut self, group: &Group, is_needed: impl Fn(BufferId) -> bool) -> Option<Lowered> {
         let mut stores: Vec<(usize, usize)> = Vec::new();
         let mut removed = Vec::new();
-        for (operand, step) in std::mem::take(&mut self.now) {
+        for (operand, step, drops) in std::mem::take(&mut self.now) {
             if is_needed(operand.buffer) {
-                stores.push((step, self.external(&operand, true)));
+                stores.push((step, self.external(&operand, true, drops)));
             } else {
                 removed.push(operand.buffer);
             }
@@ -206,12 +253,14 @@ impl Lowering {
             PlacedStep {
                 step: step.step.clone(),
                 places: std::iter::once(places[i]).chain(inputs).collect(),
+                over_rows: step.over_rows,
             }
         });
         let mut steps: Vec<PlacedStep> = steps.collect();
         steps.extend(copies);
         let Self { externals, once, singles, .. } = self;
-        Some(Lowered { space, externals, once, steps, slots, singles, removed })
+        let by_rows = group.reduced > 0;
+        Some(Lowered { space, externals, once, steps, slots, by_rows, singles, removed })
     }
 
     /// The space over all externals.
@@ -225,14 +274,17 @@ impl Lowering {
             match (operand.numel(), group.flat) {
                 (1, _) => Some(Dims::from_elem(0, sizes.len())),
                 (_, true) => Some(Dims::from_elem(operand.dtype.itemsize() as i64, 1)),
-                (_, false) => strides_over(operand, &sizes),
+                (_, false) => walk_over(operand, &sizes, group.reduced, external.drops),
             }
         });
         let strides: Vec<Dims> = strides.collect::<Option<_>>()?;
         let whole = |external: &External| external.operand.numel() == sizes.iter().product::<i64>();
         let leader = self.externals.iter().position(|external| external.writes && whole(external));
         let leader = leader.or_else(|| self.externals.iter().position(whole)).unwrap_or(0);
-        Some(Space::new(&sizes, &strides, leader))
+        match group.reduced {
+            0 => Some(Space::new(&sizes, &strides, leader)),
+            reduced => Space::of_rows(&sizes, &strides, leader, reduced),
+        }
     }
 
     /// Places for the results of all steps: in memory where they are stored, else in slots, which others take over
@@ -241,7 +293,7 @@ impl Lowering {
         &self,
         stores: &[(usize, usize)],
         space: &Space,
-    ) -> (Vec<Place>, Vec<usize>, Vec<PlacedStep>) {
+    ) -> (Vec<Place>, Vec<Slot>, Vec<PlacedStep>) {
         let count = self.steps.len();
         let mut last_use = vec![0; count];
         for (i, step) in self.steps.iter().enumerate() {
@@ -257,7 +309,7 @@ impl Lowering {
         };
         let (mut home, mut copies) = (vec![None; count], Vec::new());
         for &(step, external) in stores {
-            if home[step].is_none() && dense(external) {
+            if home[step].is_none() && (self.steps[step].per_row || dense(external)) {
                 home[step] = Some(external);
             } else {
                 copies.push((step, external));
@@ -279,7 +331,9 @@ impl Lowering {
             }
             places.push(match home[i] {
                 Some(external) => Place::External(external),
-                None => Place::Slot(slots.take(step.dtype.itemsize())),
+                None => Place::Slot(
+                    slots.take(Slot { size: step.dtype.itemsize(), per_row: step.per_row }),
+                ),
             });
             if !in_place {
                 slots.free(&freed);
@@ -289,30 +343,30 @@ impl Lowering {
             }
         }
         let copies = copies.into_iter().filter_map(|(step, external)| {
-            let dtype = self.steps[step].dtype;
+            let ValueStep { dtype, per_row, .. } = self.steps[step];
             let copy = corten_cpu::pointwise::steps::conversion(dtype, dtype)?;
             let places = [Place::External(external), places[step]].into_iter().collect();
-            Some(PlacedStep { step: copy, places })
+            Some(PlacedStep { step: copy, places, over_rows: per_row })
         });
         let copies = copies.collect();
-        (places, slots.sizes, copies)
+        (places, slots.slots, copies)
     }
 }
 
 /// Slots of a size, and those that are free.
 #[derive(Default)]
 struct Slots {
-    sizes: Vec<usize>,
+    slots: Vec<Slot>,
     free: SmallVec<[usize; 8]>,
 }
 
 impl Slots {
-    fn take(&mut self, size: usize) -> usize {
-        if let Some(found) = self.free.iter().rposition(|&slot| self.sizes[slot] == size) {
+    fn take(&mut self, wanted: Slot) -> usize {
+        if let Some(found) = self.free.iter().rposition(|&slot| self.slots[slot] == wanted) {
             return self.free.remove(found);
         }
-        self.sizes.push(size);
-        self.sizes.len() - 1
+        self.slots.push(wanted);
+        self.slots.len() - 1
     }
 
     fn free(&mut self, places: &[Place]) {

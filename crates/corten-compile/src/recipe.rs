@@ -1,5 +1,7 @@
 //! What a node runs element by element.
 
+mod reduction;
+
 use crate::ir::{Argument, Node, Words};
 use crate::surrogate::{self, Extent, LENGTH};
 use corten_core::{Access, AccessSet, DType, Result, default_dtype};
@@ -15,6 +17,8 @@ pub(crate) struct Recipe {
     pub(crate) steps: Vec<RecipeStep>,
     /// What the node writes, and the step whose result that is.
     pub(crate) outputs: SmallVec<[(Written, usize); 1]>,
+    /// The number of trailing dimensions that the node reduces to one element; 0 for elementwise nodes.
+    pub(crate) reduced: usize,
 }
 
 /// A tensor that a node writes.
@@ -59,12 +63,23 @@ pub(crate) fn of(node: &Node) -> Option<Arc<Recipe>> {
     if !may_have_one(node) {
         return None;
     }
-    let key = key(node);
+    match reduction::trailing_dims(node) {
+        Some(dims) => reduction::of(node, dims),
+        None => of_elements(node),
+    }
+}
+
+fn of_elements(node: &Node) -> Option<Arc<Recipe>> {
+    known(key(node), || record(node).ok().flatten().filter(|recipe| proves(node, recipe)))
+}
+
+/// What is known by a key, or is found now.
+fn known(key: Vec<u64>, find: impl FnOnce() -> Option<Recipe>) -> Option<Arc<Recipe>> {
     let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = lock().get_or_insert_default().get(&key) {
         return known.clone();
     }
-    let recipe = record(node).ok().flatten().filter(|recipe| proves(node, recipe)).map(Arc::new);
+    let recipe = find().map(Arc::new);
     let mut known = lock();
     let known = known.get_or_insert_default();
     if known.len() >= MOST_KNOWN {
@@ -190,6 +205,9 @@ struct Reader {
 impl Reader {
     fn read(&mut self, recorded: RecordedStep) -> Option<()> {
         let (output, inputs) = recorded.operands.split_first()?;
+        if recorded.reduces {
+            return None;
+        }
         let single = output.element.is_some();
         let length = recorded.length?;
         if length != if single { 1 } else { LENGTH as i64 } {
@@ -286,7 +304,7 @@ impl Reader {
                 _ => return None,
             }
         }
-        (!outputs.is_empty()).then_some(Recipe { steps: self.steps, outputs })
+        (!outputs.is_empty()).then_some(Recipe { steps: self.steps, outputs, reduced: 0 })
     }
 }
 
@@ -392,7 +410,7 @@ fn replay(recipe: &Recipe, arguments: &Stack) -> Result<Vec<Vec<u64>>> {
         strides.extend(outer);
         // SAFETY: the result has room for as many elements of any dtype, and is apart from the operands, which
         // are of the recorded dtypes and held or local.
-        unsafe { step.step.run(&at, &strides, length, 1) };
+        unsafe { step.step.run(&at, &strides, length, 1)? };
         results.push(result);
     }
     Ok(results)

@@ -78,6 +78,27 @@ impl Space {
         space
     }
 
+    /// As [`new`](Self::new), with the last dimensions as rows: the first dimension of the space, which is merged
+    /// with no other. `None` where an operand has no single stride along rows.
+    pub(crate) fn of_rows(
+        sizes: &[i64],
+        strides: &[Dims],
+        leader: usize,
+        reduced: usize,
+    ) -> Option<Self> {
+        let kept = sizes.len().checked_sub(reduced)?;
+        let cut = |from: usize, to: usize| -> Vec<Dims> {
+            strides.iter().map(|all| Dims::from_slice(&all[from..to])).collect()
+        };
+        let rows = Self::new(&sizes[kept..], &cut(kept, sizes.len()), usize::MAX);
+        let across = Self::new(&sizes[..kept], &cut(0, kept), leader);
+        let (&[length], own) = (&rows.sizes[..], across.sizes) else { return None };
+        let sizes = std::iter::once(length).chain(own).collect();
+        let pairs = rows.strides.iter().zip(&across.strides);
+        let strides = pairs.map(|(row, across)| row.iter().chain(across).copied().collect());
+        Some(Self { sizes, strides: strides.collect() })
+    }
+
     /// The number of steps.
     pub(crate) fn numel(&self) -> i64 {
         self.sizes.iter().product()

@@ -46,6 +46,14 @@ pub(crate) fn surrogate(operand: &Operand, seed: usize) -> Result<Tensor> {
     Ok(tensor.into())
 }
 
+/// Dense rows of a dtype.
+pub(crate) fn rows(dtype: DType, sizes: [usize; 2], seed: usize) -> Result<Tensor> {
+    let options = TensorOptions::default().dtype(dtype);
+    let tensor = TensorBase::empty(&sizes.map(|size| size as i64), options)?;
+    fill(&tensor, seed)?;
+    Ok(tensor.into())
+}
+
 /// An argument with surrogates in place of its tensors; `None` for lists of them.
 pub(crate) fn argument(given: &Argument, seed: usize) -> Result<Option<IValue>> {
     Ok(Some(match given {
@@ -58,7 +66,7 @@ pub(crate) fn argument(given: &Argument, seed: usize) -> Result<Option<IValue>> 
 
 fn fill(tensor: &TensorBase, seed: usize) -> Result<()> {
     let dtype = tensor.dtype();
-    let step = tensor.strides().first().map_or(1, |&stride| stride as usize);
+    let step = tensor.strides().last().map_or(1, |&stride| stride as usize);
     let set = AccessSet::acquire(&[(tensor, Access::Write)])?;
     match_dtype!(dtype, "compile", All, T => {
         let first = set.byte_ptr(0).cast::<T>();

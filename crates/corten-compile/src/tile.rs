@@ -4,7 +4,7 @@
 //! runs over the tile before the next step does, so that results are read while they are there.
 
 use crate::ir::{BufferId, Program};
-use crate::lower::{Lowered, Place, PlacedStep};
+use crate::lower::{Lowered, Place, PlacedStep, Slot};
 use crate::memory;
 use corten_core::{Access, AccessSet, Result, bail, ensure};
 use corten_cpu::pointwise::steps::{self, ElementBytes};
@@ -16,6 +16,9 @@ use std::ops::Range;
 
 /// Bytes that the tile of all slots and operands may take.
 const TILE_BYTES: usize = 32 << 10;
+/// As `TILE_BYTES`, for tiles of whole rows: they stay in the second-level cache, and reductions pay for more rows
+/// at once.
+const ROW_TILE_BYTES: usize = 128 << 10;
 /// Elements of a tile.
 const TILE: Range<usize> = 256..4096;
 /// Slots begin at multiples of this many bytes.
@@ -36,13 +39,17 @@ impl Kernel {
     /// Chooses the tiles; `None` where they would be so small that steps cost more than they do.
     pub(crate) fn new(lowered: Lowered) -> Option<Self> {
         let streams = lowered.externals.iter().map(|external| external.operand.dtype.itemsize());
-        let width: usize = lowered.slots.iter().copied().chain(streams).sum();
-        let elements = (TILE_BYTES / width.max(1)).clamp(TILE.start, TILE.end);
+        let slots = lowered.slots.iter().filter(|slot| !slot.per_row).map(|slot| slot.size);
+        let width: usize = slots.chain(streams).sum();
+        let elements = match lowered.by_rows {
+            true => ROW_TILE_BYTES / width.max(1),
+            false => (TILE_BYTES / width.max(1)).clamp(TILE.start, TILE.end),
+        };
         // A multiple of every vector's length.
         let elements = (elements / LINE * LINE) as i64;
         let sizes = &lowered.space.sizes;
         let mut tile: SmallVec<[i64; 4]> = SmallVec::from_elem(1, sizes.len());
-        tile[0] = sizes[0].min(elements);
+        tile[0] = if lowered.by_rows { sizes[0] } else { sizes[0].min(elements) };
         if let Some(&rows) = sizes.get(1)
             && tile[0] == sizes[0]
         {
@@ -56,9 +63,10 @@ impl Kernel {
         let tiles =
             sizes.iter().zip(&tile).map(|(&size, &part)| (size + part - 1) / part).collect();
         let mut starts = vec![0];
-        for size in &lowered.slots {
-            let end = starts[starts.len() - 1] + (area as usize * size).next_multiple_of(LINE);
-            starts.push(end);
+        for slot in &lowered.slots {
+            let elements = if slot.per_row { area / tile[0] } else { area };
+            let bytes = (elements as usize * slot.size).next_multiple_of(LINE);
+            starts.push(starts[starts.len() - 1] + bytes);
         }
         Some(Self { lowered, tile, tiles, starts })
     }
@@ -98,13 +106,13 @@ impl Kernel {
         let mut singles = self.lowered.singles.clone();
         // SAFETY: the set holds all externals, in which their operands lie, as just checked; single elements are
         // this thread's, and steps over them write elements of their own.
-        unsafe { self.run_once(&bases, &mut singles) };
+        unsafe { self.run_once(&bases, &mut singles)? };
         let run = GroupRun { kernel: self, bases: &bases, singles: &singles };
         let count: i64 = self.tiles.iter().product();
         let area: i64 = self.tile.iter().product();
         parallel_for(0..count, (GRAIN / area).max(1), |range| {
             // SAFETY: as above; tiles are disjoint, so that no two threads write the same element.
-            unsafe { run.tiles(range) };
+            unsafe { run.tiles(range)? };
             if steps::divided_by_zero() {
                 bail!(Runtime, "ZeroDivisionError")
             }
@@ -116,9 +124,9 @@ impl Kernel {
     ///
     /// # Safety
     /// The bases must be the first elements of the externals, held for this thread.
-    unsafe fn run_once(&self, bases: &[*mut u8], singles: &mut [ElementBytes]) {
+    unsafe fn run_once(&self, bases: &[*mut u8], singles: &mut [ElementBytes]) -> Result<()> {
         let first: *mut ElementBytes = singles.as_mut_ptr();
-        for PlacedStep { step, places } in &self.lowered.once {
+        for PlacedStep { step, places, .. } in &self.lowered.once {
             let at: SmallVec<[*mut u8; 4]> = places
                 .iter()
                 .map(|place| match *place {
@@ -132,8 +140,9 @@ impl Kernel {
             strides[0] = size_of::<ElementBytes>() as i64;
             // SAFETY: every place is one element of the step's dtypes: lowering gives steps over single elements no
             // slot.
-            unsafe { step.run(&at, &strides, 1, 1) };
+            unsafe { step.run(&at, &strides, 1, 1)? };
         }
+        Ok(())
     }
 
     /// The buffers that are read or written.
@@ -177,7 +186,7 @@ impl GroupRun<'_> {
     /// # Safety
     /// The bases must be the first elements of the externals, which are held and of which no other thread uses the
     /// elements of these tiles meanwhile.
-    unsafe fn tiles(&self, range: Range<i64>) {
+    unsafe fn tiles(&self, range: Range<i64>) -> Result<()> {
         let kernel = self.kernel;
         let bytes = kernel.starts[kernel.starts.len() - 1] + LINE;
         let mut room = ROOM.take();
@@ -202,27 +211,33 @@ impl GroupRun<'_> {
                 }
             }
             // SAFETY: the caller's, of this tile; slots have room for its elements.
-            unsafe { self.tile(&at, slots, n) };
+            let outcome = unsafe { self.tile(&at, slots, n) };
+            if outcome.is_err() {
+                return outcome;
+            }
         }
         ROOM.set(room);
+        Ok(())
     }
 
     /// Runs all steps over a tile of `n[1]` rows of `n[0]` elements.
     ///
     /// # Safety
     /// As for [`tiles`](Self::tiles), with the addresses of the tile's first elements.
-    unsafe fn tile(&self, externals: &[*mut u8], slots: *mut u8, n: [i64; 2]) {
+    unsafe fn tile(&self, externals: &[*mut u8], slots: *mut u8, n: [i64; 2]) -> Result<()> {
         let kernel = self.kernel;
         let space = &kernel.lowered.space;
-        for PlacedStep { step, places } in &kernel.lowered.steps {
+        for PlacedStep { step, places, over_rows } in &kernel.lowered.steps {
             let count = places.len();
             let (mut at, mut strides) = ([std::ptr::null_mut(); 4], [0; 8]);
             let mut dense = true;
             for (i, place) in places.iter().enumerate() {
                 let (address, inner, outer) = match *place {
                     Place::Slot(slot) => {
-                        let size = kernel.lowered.slots[slot] as i64;
-                        (slots.wrapping_add(kernel.starts[slot]), size, size * n[0])
+                        let Slot { size, per_row } = kernel.lowered.slots[slot];
+                        let at = slots.wrapping_add(kernel.starts[slot]);
+                        let size = size as i64;
+                        if per_row { (at, 0, size) } else { (at, size, size * n[0]) }
                     }
                     Place::External(external) => {
                         let along = &space.strides[external];
@@ -232,12 +247,18 @@ impl GroupRun<'_> {
                         (std::ptr::from_ref(&self.singles[single]).cast_mut().cast(), 0, 0)
                     }
                 };
+                let (inner, outer) = if *over_rows { (outer, 0) } else { (inner, outer) };
                 (at[i], strides[i], strides[count + i]) = (address, inner, outer);
                 dense &= outer == inner * n[0];
             }
-            let [n0, n1] = if dense { [n[0] * n[1], 1] } else { n };
+            let [n0, n1] = match (over_rows, dense) {
+                (true, _) => [n[1], 1],
+                (false, true) => [n[0] * n[1], 1],
+                (false, false) => n,
+            };
             // SAFETY: the caller's; at most four operands: those of recorded loops.
-            unsafe { step.run(&at[..count], &strides[..2 * count], n0 as usize, n1 as usize) };
+            unsafe { step.run(&at[..count], &strides[..2 * count], n0 as usize, n1 as usize)? };
         }
+        Ok(())
     }
 }

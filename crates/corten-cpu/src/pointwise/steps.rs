@@ -12,8 +12,9 @@ use crate::copy::transpose::copy_block;
 use crate::pointwise::gather_scatter::GatherScatter;
 use crate::vec::convert::Conversion;
 use crate::vec::take_division_by_zero;
-use corten_core::{DType, Result};
+use corten_core::{DType, Result, Scalar};
 use corten_ops::iter::TensorIterator;
+use corten_ops::{IterKernel, Tensor};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -28,7 +29,10 @@ pub trait Step: Send + Sync {
     /// Addresses and strides must be those of elements of the recorded dtypes, readable and, for the
     /// output, writable by this thread alone. The output may be one of the inputs, of the same strides, if the
     /// step [runs in place](Self::runs_in_place), and overlap no other one.
-    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize);
+    ///
+    /// # Errors
+    /// The loop's.
+    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) -> Result<()>;
 
     /// Whether the output may be one of the inputs.
     fn runs_in_place(&self) -> bool {
@@ -62,6 +66,9 @@ pub struct RecordedStep {
     pub operands: SmallVec<[RecordedOperand; 4]>,
     /// The length of the walk, if it had one dimension at most.
     pub length: Option<i64>,
+    /// Whether it reduces every row to one element: the output's elements then lie apart by the outer stride, and
+    /// the inner one is 0.
+    pub reduces: bool,
 }
 
 thread_local! {
@@ -137,12 +144,56 @@ pub(crate) fn push(iter: &mut TensorIterator, step: impl Step + 'static) -> Resu
         });
     }
     let length = (iter.ndim() <= 1).then(|| iter.numel());
+    let reduces = iter.is_reduction();
     RECORDED.with_borrow_mut(|recorded| {
         if let Some(recorded) = recorded {
-            recorded.push(RecordedStep { step: Arc::new(step), operands, length });
+            recorded.push(RecordedStep { step: Arc::new(step), operands, length, reduces });
         }
     });
     Ok(())
+}
+
+/// Records the kernel of a reduction with one output and one input.
+#[inline]
+pub(crate) fn note_reduction(
+    iter: &mut TensorIterator,
+    kernel: IterKernel,
+    scalars: &[Scalar],
+) -> Result<()> {
+    if is_recording() && iter.ntensors() == 2 {
+        let operands = [iter.tensor(0).clone(), iter.tensor(1).clone()];
+        push(iter, RowReduction { kernel, scalars: scalars.into(), operands })?;
+    }
+    Ok(())
+}
+
+/// The kernel of a reduction over dense rows.
+struct RowReduction {
+    kernel: IterKernel,
+    scalars: SmallVec<[Scalar; 1]>,
+    /// Of the dtypes of output and input.
+    operands: [Tensor; 2],
+}
+
+impl Step for RowReduction {
+    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) -> Result<()> {
+        let [output, input] = &self.operands;
+        let sizes = [n0 as i64, n1 as i64];
+        // SAFETY: the caller's.
+        let mut iter = unsafe {
+            TensorIterator::of_rows(
+                [output, input],
+                [at[0], at[1]],
+                sizes,
+                [strides[2], strides[3]],
+            )
+        };
+        (self.kernel)(&mut iter, &self.scalars)
+    }
+
+    fn runs_in_place(&self) -> bool {
+        false
+    }
 }
 
 /// Whether a step on this thread divided an integer by zero since it was last asked.
@@ -151,9 +202,10 @@ pub fn divided_by_zero() -> bool {
 }
 
 impl Step for GatherScatter {
-    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) {
+    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) -> Result<()> {
         // SAFETY: the caller's.
-        unsafe { self.rows(at, strides, n0, n1) }
+        unsafe { self.rows(at, strides, n0, n1) };
+        Ok(())
     }
 }
 
@@ -161,10 +213,11 @@ impl Step for GatherScatter {
 pub(crate) struct CopyStep(pub(crate) usize);
 
 impl Step for CopyStep {
-    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) {
+    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) -> Result<()> {
         let rows = |i: usize| Rows { at: at[i], inner: strides[i], outer: strides[i + 2] };
         // SAFETY: the caller's.
-        unsafe { copy_block(self.0, rows(1), rows(0), n0, n1) }
+        unsafe { copy_block(self.0, rows(1), rows(0), n0, n1) };
+        Ok(())
     }
 }
 
@@ -190,7 +243,7 @@ impl Step for ConvertStep {
         false
     }
 
-    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) {
+    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) -> Result<()> {
         let rows = |i: usize| Rows { at: at[i], inner: strides[i], outer: strides[i + 2] };
         let (to, from) = (rows(0), rows(1));
         let mut rooms = [[[0u64; 2]; PART]; 2];
@@ -214,6 +267,7 @@ impl Step for ConvertStep {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -233,10 +287,11 @@ pub(crate) struct FillStep {
 }
 
 impl Step for FillStep {
-    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) {
+    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) -> Result<()> {
         let from = Rows { at: (&raw const self.element).cast_mut().cast(), inner: 0, outer: 0 };
         let to = Rows { at: at[0], inner: strides[0], outer: strides[1] };
         // SAFETY: the caller's; the element is read alone.
-        unsafe { copy_block(self.size, from, to, n0, n1) }
+        unsafe { copy_block(self.size, from, to, n0, n1) };
+        Ok(())
     }
 }

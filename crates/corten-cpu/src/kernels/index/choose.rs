@@ -27,7 +27,7 @@ pub fn where_self(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> 
 struct ChooseStep(usize);
 
 impl Step for ChooseStep {
-    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) {
+    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) -> Result<()> {
         for row in 0..n1 as i64 {
             let start = |k: usize| at[k].wrapping_offset((strides[4 + k] * row) as isize);
             let row = [start(0), start(1), start(2), start(3)];
@@ -35,6 +35,7 @@ impl Step for ChooseStep {
             // SAFETY: the caller's.
             match_bits!(self.0, T => unsafe { choose_row::<T>(row, steps, n0 as i64) });
         }
+        Ok(())
     }
 }
 
