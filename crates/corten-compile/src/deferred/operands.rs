@@ -2,7 +2,8 @@
 
 use crate::deferred::facts::Facts;
 use corten_core::{
-    ADINPLACEORVIEW, AUTOCAST_KEYS, AUTOGRAD_KEYS, DType, DispatchKey, KeySet, Layout, Programs, Result, Scalar, Storage, TensorBase, run_programs,
+    ADINPLACEORVIEW, AUTOCAST_KEYS, AUTOGRAD_KEYS, DType, DispatchKey, KeySet, Layout, Programs,
+    Result, Scalar, Storage, TensorBase, run_programs,
 };
 use corten_ops::schema::Schema;
 use corten_ops::{IValue, Stack, Tensor};

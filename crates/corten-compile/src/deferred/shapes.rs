@@ -5,8 +5,7 @@ use super::operands::{AllGiven, Given};
 use crate::ir::Words;
 use corten_core::tls::{ThreadState, ThreadStateGuard};
 use corten_core::{
-    DType, DataPtr, Device, Dims, DispatchKey, KeySet, Result, Storage, TensorBase,
-    default_dtype,
+    DType, DataPtr, Device, Dims, DispatchKey, KeySet, Result, Storage, TensorBase, default_dtype,
 };
 use corten_ops::{AnyOp, IValue, Stack, Tensor};
 use smallvec::SmallVec;
