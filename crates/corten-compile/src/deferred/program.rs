@@ -317,6 +317,22 @@ fn thread_number() -> usize {
     NUMBER.with(|number| std::ptr::from_ref(number).addr())
 }
 
+/// Says that this thread runs a program, also while a panic unwinds.
+struct Running<'a>(&'a AtomicUsize);
+
+impl<'a> Running<'a> {
+    fn start(runner: &'a AtomicUsize) -> Self {
+        runner.store(thread_number(), Ordering::Relaxed);
+        Self(runner)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
 impl Deferred for DeferredProgram {
     fn flush(&self, waits: bool) -> Result<()> {
         if self.is_running_here() {
@@ -324,12 +340,12 @@ impl Deferred for DeferredProgram {
         }
         region::look(self, "access", "the contents of a result are looked at")?;
         let mut recorded = if waits { self.lock() } else { self.try_lock()? };
-        self.runner.store(thread_number(), Ordering::Relaxed);
+        let running = Running::start(&self.runner);
         let outcome = recorded.run();
         for buffer in recorded.program.buffers() {
             buffer.storage.forget_use(self);
         }
-        self.runner.store(0, Ordering::Relaxed);
+        drop(running);
         // What it drops may run foreign code, which may come back here.
         let done = std::mem::take(&mut *recorded);
         drop(recorded);
