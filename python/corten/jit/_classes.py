@@ -93,6 +93,7 @@ class Unit:
 
     def __init__(self, sources, constants=(), version=10, make_module=None):
         self.sources, self.constants, self.version, self.make_module = dict(sources), constants, version, make_module
+        self.python_classes = {}  # the names of classes of Python that were compiled
         self._trees, self._found, self._begun = {}, {}, set()
         self.parameters = {}  # while an archive is read, the parameters that its tensors became
 

@@ -230,7 +230,8 @@ class Operator:
 
     def _find(self, args, kwargs):
         scalar = self.scalar
-        if scalar is not None and not any(isinstance(value, corten.Tensor) for value in args):
+        container = bool(args) and isinstance(args[0], (list, dict, str))
+        if scalar is not None and (container or not any(isinstance(value, corten.Tensor) for value in args)):
             return lambda args, kwargs: scalar(*args, **kwargs)
         if self.schemas is None:
             self.schemas = [Schema(name) for name in self._names]

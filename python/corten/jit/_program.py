@@ -12,14 +12,14 @@ import types
 import corten
 from corten import _C
 from corten.jit import _builtins
-from corten.jit._annotations import Annotations, attribute_type, evaluated, is_tuple_class
+from corten.jit._annotations import Annotations, attribute_type, evaluated, is_script_class, is_tuple_class
 from corten.jit._compile import FunctionCompiler
 from corten.jit._layer_templates import LAYERS
 from corten.jit._static import HELPERS, Method
 from corten.jit._structure import ClassText, Structure, literal, original_class, qualifier_of, short_name
 from corten.jit._templates import FUNCTIONS, MODULES
 from corten.jit._types import NONE, TENSOR, Type, UnknownTypeError
-from corten.jit.frontend import NotSupportedError, Source, SourceRange, source_of
+from corten.jit.frontend import MissingError, NotSupportedError, Source, SourceRange, source_of
 
 
 class Template:
@@ -50,10 +50,6 @@ class _Operators:
 
     def __getattr__(self, name):
         return OperatorName(name)
-
-
-class MissingError(RuntimeError):
-    """Something of the library for which there is no TorchScript yet."""
 
 
 @functools.cache
@@ -325,11 +321,15 @@ class Program(Structure):
         elif issubclass(kind, enum.Enum):
             made = self.classes[name] = ClassText(name, "Enum")
             made.fields = [f"{one.name} = {literal(one.value)}" for one in kind]
-        elif getattr(kind, "_is_script_class", False):
+        elif is_script_class(kind):
             self._declare_class(kind, name, space)
         else:
             raise MissingError(f"objects of the class {kind.__name__} have no type in TorchScript")
         return name
+
+    def python_classes(self):
+        """The names of the classes of Python that were compiled."""
+        return {kind: name for kind, name in self._declared.items() if isinstance(kind, type)}
 
     def _declare_tuple(self, kind, name, space):
         made = self.classes[name] = ClassText(name, "NamedTuple")
@@ -337,7 +337,6 @@ class Program(Structure):
         for field in kind._fields:
             of_field = evaluated(annotations[field], space, self.annotations) if field in annotations else TENSOR
             made.fields.append(f"{field} : {of_field}")
-        kind._script_name = name
 
     def _declare_class(self, kind, name, space):
         """A class with methods: its attributes are those that ``__init__`` assigns."""
@@ -434,6 +433,8 @@ class _Raising:
 
 def _spread(compiler, node, kind, rank):
     """An argument of a template as its type has it."""
+    if isinstance(node, ast.Tuple) and "List[" in kind:
+        node = ast.copy_location(ast.List(elts=node.elts, ctx=ast.Load()), node)
     known = compiler.static(node)
     if known is None or known.text is not None or isinstance(known.value, bool):
         return node
@@ -475,7 +476,7 @@ def names_of(function):
 def _template_ids():
     found = {}
     for name in _templates():
-        value = getattr(corten.nn.functional, name, None)
+        value = getattr(corten.nn.functional, name, None) or getattr(corten, name, None)
         if value is not None:
             found[id(value)] = Template(name)
     return found
@@ -544,8 +545,10 @@ def _special():
     import warnings
 
     from corten import jit
+    from corten.nn.modules import utils
 
     return {
+        **{getattr(utils, name): _first for name in ("_single", "_pair", "_triple", "_quadruple") if hasattr(utils, name)},
         jit.annotate: _annotate, typing.cast: _second, jit.fork: _fork, jit.wait: _wait, warnings.warn: _warn,
         corten.device: _device, corten._assert: _assert, jit._unwrap_optional: _unwrap, weights_of: _weights,
     }

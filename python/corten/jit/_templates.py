@@ -278,18 +278,19 @@ def adaptive_max_pool1d(input: Tensor, output_size: List[int], return_indices: b
 def adaptive_max_pool2d(input: Tensor, output_size: List[int], return_indices: bool = False) -> Tensor:
     return torch.adaptive_max_pool2d(input, output_size)[0]
 
-def interpolate(input: Tensor, size: Optional[List[int]] = None, scale_factor: Optional[List[float]] = None, mode: str = "nearest", align_corners: Optional[bool] = None, recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
+def interpolate(input: Tensor, size: Union[int, List[int], None] = None, scale_factor: Union[float, List[float], None] = None, mode: str = "nearest", align_corners: Optional[bool] = None, recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
     rank = input.dim() - 2
     sizes: Optional[List[int]] = None
     scales: Optional[List[float]] = None
-    if size is not None:
-        sizes = size
-        if len(size) == 1 and rank > 1:
-            sizes = [size[0] for _ in range(rank)]
+    if isinstance(size, int):
+        sizes = [size for _ in range(rank)]
+    elif isinstance(size, List[int]):
+        sizes = size if len(size) == rank else [size[0] for _ in range(rank)]
     if scale_factor is not None:
-        factors = scale_factor
-        if len(factors) == 1 and rank > 1:
-            factors = [factors[0] for _ in range(rank)]
+        if isinstance(scale_factor, float):
+            factors = [scale_factor for _ in range(rank)]
+        else:
+            factors = scale_factor if len(scale_factor) == rank else [scale_factor[0] for _ in range(rank)]
         if recompute_scale_factor is not None and recompute_scale_factor:
             sizes = [int(torch.floor(float(input.size(place + 2)) * factors[place])) for place in range(rank)]
         else:
@@ -390,6 +391,11 @@ def fold(input: Tensor, output_size: List[int], kernel_size: List[int], dilation
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0., is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
     return torch.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Optional[int] = None) -> Tensor:
+    if dim is not None:
+        return torch.unique_dim(input, dim, sorted, False, False)[0]
+    return torch._unique2(input, sorted, False, False)[0]
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, heads: int, w_q: Tensor, w_k: Tensor, w_v: Tensor, biases: List[Tensor], extra: List[Tensor], add_zero: bool, out_w: Tensor, out_b: Optional[Tensor], dropout: float, training: bool, key_padding_mask: Optional[Tensor], need_weights: bool, attn_mask: Optional[Tensor], average: bool) -> Tuple[Tensor, Optional[Tensor]]:
     length, batch, width = query.size(0), query.size(1), query.size(2)
