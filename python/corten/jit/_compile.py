@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import enum
 import inspect
+import re
 import types
 
 import corten
@@ -31,6 +32,8 @@ _NAMES = {
     "YieldFrom": "yield expressions", "Await": "await expressions", "Set": "set literals", "SetComp": "set comprehensions",
     "NamedExpr": "assignment expressions", "Match": "match statements",
 }
+#: Annotations of lists that may be given as one number.
+_BROADCAST = re.compile(r"[\w.]*BroadcastingList\d?\[")
 _EMPTY_CONTEXTS = {"record_function", "strict_fusion", "nullcontext", "optimized_execution", "fuser"}
 
 
@@ -146,7 +149,7 @@ class FunctionCompiler(Calls):
             if isinstance(annotation, ast.Constant):
                 value = annotation.value
             else:
-                value = ast.unparse(annotation)
+                value = _BROADCAST.sub("List[", ast.unparse(annotation))
             return evaluated(value, self.space, self.program.annotations)
         except UnknownTypeError as error:
             raise FrontendTypeError(SourceRange(self.source, annotation), str(error)) from None
