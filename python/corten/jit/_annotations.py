@@ -25,8 +25,8 @@ def is_script_class(kind):
     """Whether a class can be compiled: it was declared so, or is a class of a program that inherits nothing."""
     if getattr(kind, "_is_script_class", False):
         return True
-    root = (kind.__module__ or "").partition(".")[0]
-    return kind.__bases__ == (object,) and root not in ("builtins", "typing", "corten", "torch", "numpy", "collections")
+    roots = {(one.__module__ or "").partition(".")[0] for one in kind.__mro__[:-1]}
+    return roots.isdisjoint(("builtins", "typing", "corten", "torch", "numpy", "collections", "abc", "enum"))
 
 
 class Annotations:

@@ -202,7 +202,7 @@ class FunctionCompiler(Calls):
         if isinstance(value, ast.Constant):
             return []
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and is_super(value.func.value):
-            if value.func.attr == "__init__":
+            if value.func.attr == "__init__" and self.module is not None:
                 return []
         text = self.expression(value)
         return [f"{self.fresh()} = {text}" if isinstance(value, ast.Call) and not _gives_nothing(text) else text]

@@ -341,22 +341,39 @@ class Program(Structure):
     def _declare_class(self, kind, name, space):
         """A class with methods: its attributes are those that ``__init__`` assigns."""
         made = self.classes[name] = ClassText(name, "")
-        functions = {key: value for key, value in vars(kind).items() if isinstance(value, types.FunctionType)}
+        functions = {}
+        for one in reversed(kind.__mro__[:-1]):
+            found = {key: value for key, value in vars(one).items() if isinstance(value, types.FunctionType)}
+            functions.update(found)
+            if "__init__" in found:
+                self.class_method(made, kind, found["__init__"]).declare_attributes()
         for key, value in functions.items():
-            node, source = self.parsed(value)
-            compiler = _ClassMethod(self, source, node, names_of(value), made, value)
-            if key == "__init__":
-                compiler.declare_attributes()
-        for key, value in functions.items():
-            node, source = self.parsed(value)
-            made.methods[key] = _ClassMethod(self, source, node, names_of(value), made, value).text(key)
+            made.methods[key] = self.class_method(made, kind, value).text(key)
+
+    def class_method(self, owner, kind, function):
+        """The compiler of a method of a class that is no module."""
+        node, source = self.parsed(function)
+        made = _ClassMethod(self, source, node, names_of(function), None, owner, function=function)
+        made.kind_of_self = kind
+        return made
 
 
 class _ClassMethod(FunctionCompiler):
     """A method of a class that is no module."""
 
-    def __init__(self, program, source, node, space, owner, function):
-        super().__init__(program, source, node, space, None, owner, function=function)
+    kind_of_self = None
+
+    def _call_of_super(self, node):
+        name, classes = node.func.attr, self.kind_of_self.__mro__
+        own = self.function.__qualname__.rpartition(".")[0].rpartition(".")[2]
+        place = next((place for place, one in enumerate(classes) if one.__name__ == own), 0)
+        for kind in classes[place + 1:-1]:
+            if name in vars(kind):
+                made = f"_super_{kind.__name__}_{name.strip('_')}"
+                compiler = self.program.class_method(self.owner, self.kind_of_self, vars(kind)[name])
+                self.owner.methods[made] = compiler.text(made)
+                return f"self.{made}({', '.join(self.arguments(node))})"
+        return "None"
 
     def static(self, node):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in self.bindings:

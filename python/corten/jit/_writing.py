@@ -14,8 +14,9 @@ from corten.jit._types import Type
 OPTIONAL_BOOL = Type("Optional", [Type("bool")])
 
 
-def class_of(value, unit):
-    """The name of an object's class and its attributes with their types; of enums and tuples their values."""
+def class_of(value, unit, wanted=None):
+    """The name of an object's class and its attributes with their types; of enums and tuples their values.
+    ``wanted`` is the type that was declared, which an object of a class that inherits from it is written as."""
     kind = type(value)
     name = unit.python_classes.get(kind)
     if isinstance(value, enum.Enum):
@@ -23,6 +24,8 @@ def class_of(value, unit):
     if isinstance(value, tuple):
         return name or kind._script_name, tuple(value)
     declared = getattr(value, "_script_type", None) if name is None else unit.find_class(name)
+    if declared is None and wanted is not None and wanted.declared is not None and wanted.declared.kind == "class":
+        declared, name = wanted.declared, wanted.name
     if declared is None:
         raise RuntimeError(f"a {kind.__name__} has no place in an archive of TorchScript")
     if name is None and "__getstate__" in declared.methods:
@@ -55,7 +58,7 @@ def write(file, name, value, unit, extra_files=None):
 
 
 def _write_pickle(writer, name, value, unit):
-    pickler = Writer(lambda one: class_of(one, unit))
+    pickler = Writer(lambda one, wanted: class_of(one, unit, wanted))
     writer.write_record(f"{name}.pkl", pickler.dump(value))
     for key, storage in pickler.storages.values():
         if storage.device.type != "meta":
