@@ -14,7 +14,7 @@ from corten import _C
 from corten.jit import _builtins
 from corten.jit._annotations import Annotations, attribute_type, evaluated, is_script_class, is_tuple_class
 from corten.jit._compile import FunctionCompiler
-from corten.jit._layer_templates import LAYERS
+from corten.jit._layer_templates import ATTENTION, LAYERS
 from corten.jit._static import HELPERS, Method
 from corten.jit._structure import ClassText, Structure, literal, original_class, qualifier_of, short_name
 from corten.jit._templates import FUNCTIONS, MODULES
@@ -54,7 +54,7 @@ class _Operators:
 
 @functools.cache
 def _templates():
-    return {node.name: node for node in ast.parse(FUNCTIONS).body}
+    return {node.name: node for node in ast.parse(FUNCTIONS + ATTENTION).body}
 
 
 @functools.cache
@@ -268,7 +268,7 @@ class Program(Structure):
     def _function_of_template(self, name):
         if name not in self._functions:
             full = self._functions[name] = self.unique("__torch__.torch.nn.functional", name)
-            source = Source(FUNCTIONS, "<library>", 1)
+            source = Source(FUNCTIONS + ATTENTION, "<library>", 1)
             made = FunctionCompiler(self, source, _templates()[name], _space(), inlines=True)
             self.functions[full] = made.text(name)
         return self._functions[name]
