@@ -56,6 +56,8 @@ fx.experimental.symbolic_shapes fx.graph fx.graph_module fx.immutable_collection
 fx.node fx.passes.infra.pass_base fx.passes.infra.pass_manager fx.passes.shape_prop
 fx.passes.split_module fx.proxy fx.subgraph_rewriter fx.traceback hub jit library masked masked._ops
 masked.maskedtensor masked.maskedtensor.core mps mtia multiprocessing multiprocessing.reductions
+jit._builtins jit._pickle jit._recursive jit._script jit._serialization jit._state jit._trace
+jit.annotations jit.frontend jit.mobile
 multiprocessing.spawn nested nested._internal.nested_tensor nn.attention nn.attention.flex_attention
 nn.grad nn.init nn.modules.activation nn.modules.adaptive nn.modules.batchnorm nn.modules.container
 nn.modules.conv nn.modules.distance nn.modules.dropout nn.modules.flatten nn.modules.fold
