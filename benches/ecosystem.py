@@ -49,8 +49,8 @@ DIFFERENCES = (
     ("names without behaviour", "–", "can be imported; calling one raises `NotImplementedError` that says which; "
      "`isinstance` with such a class is false"),
     ("`torch.compile`", "compiles", "runs the function as it is; settings of the compiler are kept and have no effect"),
-    ("`torch.jit.script`, `trace`", "TorchScript", "return the function or module itself; archives of TorchScript are "
-     "neither read nor written"),
+    ("`torch.jit.script`, `trace`", "TorchScript", "run as Python, or as the recorded trace; archives are "
+     "read and written: [torchscript.md](torchscript.md)"),
     ("`torch.export`, `torch.onnx.export`", "write a program", "raise"),
     ("`torch.distributed`", "joins processes", "`is_available()` is false; collectives raise `ValueError` (not "
      "initialised), `init_process_group` raises"),

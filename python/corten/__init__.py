@@ -113,7 +113,7 @@ _LAZY = {
     "vmap": "func", "fork_rng": "random", "thread_safe_generator": "random",
     "set_default_device": "utils._device", "get_default_device": "utils._device",
     "compile": "compiler._compile", "cond": "_higher_order_ops.cond", "seed": "random",
-    "get_device_module": "utils._device", "set_warn_always": "_settings",
+    "get_device_module": "utils._device", "_register_device_module": "utils._device", "set_warn_always": "_settings",
     "is_warn_always_enabled": "_settings", "use_deterministic_algorithms": "_settings",
     "are_deterministic_algorithms_enabled": "_settings",
     "is_deterministic_algorithms_warn_only_enabled": "_settings",

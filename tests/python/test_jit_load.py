@@ -247,7 +247,7 @@ class Hostile(unittest.TestCase):
         for body in (
             "torch.save(x, '/tmp/never_written')", "return torch.from_file('/etc/passwd')", "return torch.no_such_operator(x)",
             "return ops.os.system('true')", "return torch.load('x')", "return ops.prim.PythonOp(x)", "return torch._C.x(x)",
-            "return __torch__.os.system('true')", "return torch.hub.load('x')",
+            "return __torch__.os.system('true')", "return ops.image.read_file('/etc/passwd')", "return ops.image.write_file('x', x)", "return torch.hub.load('x')",
         ):
             self.refused(body)
         self.assertFalse(os.path.exists("/tmp/never_written"))
@@ -262,6 +262,15 @@ class Hostile(unittest.TestCase):
             "class M(Module):\n  def forward(self, *args):\n    return args\n", "class M(" * 2000, "(" * 5000, "\0",
         ):
             with self.assertRaises(RuntimeError, msg=code[:80]):
+                torch.jit.load(archive(code))(torch.ones(1))
+
+    def test_names_of_state(self):
+        for name in ("_modules", "_parameters", "_forward_hooks", "_script_type", "_compilation"):
+            with self.assertRaises(RuntimeError, msg=name):
+                torch.jit.load(archive(f"class M(Module):\n  {name} : int\n"))
+        for base, member in (("NamedTuple", "_a : int"), ("Enum", "__init__ = 1"), ("Enum", "mro = 1")):
+            code = f"class T({base}):\n  {member}\n" + method("return __torch__.T(x)")
+            with self.assertRaises(RuntimeError, msg=member):
                 torch.jit.load(archive(code))(torch.ones(1))
 
     def test_deep_code(self):

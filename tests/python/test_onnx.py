@@ -157,6 +157,69 @@ class Graphs(unittest.TestCase):
         self.assertEqual(len(names), 1)
 
 
+class Windows(torch.nn.Module):
+    def forward(self, x, y):
+        b, t = x.shape[:2]
+        rows = x.view(b * t, -1).softmax(-1).view(b, t, x.shape[2])
+        return rows + torch.arange(t)[None, :, None], x.flatten(0, 1), torch.cat([x, x[:, :1]], 1).sum((0, 1)), y * 2
+
+
+class Sizes(unittest.TestCase):
+    """Sizes that are known when the model runs."""
+
+    def check(self, program, names):
+        model = described(program)
+        self.assertEqual(model["graph"]["inputs"][0]["shape"], [*names, 8])
+        self.assertEqual(model["graph"]["outputs"][0]["shape"], [*names, 8])
+        for shape in ((3, 4, 8), (2, 7, 8)):
+            x, y = sample(*shape), sample(2)
+            inputs = [value["name"] for value in model["graph"]["inputs"]]
+            for one, other in zip(onnx_evaluator.run(model, dict(zip(inputs, (x, y)))), Windows()(x, y)):
+                torch.testing.assert_close(one, other)
+
+    def test_names_and_dims(self):
+        dim = torch.export.Dim
+        for specs in ({"x": {0: "b", 1: "t"}, "y": None}, ({0: "b", 1: "t"}, None),
+                      {"x": {0: dim("b"), 1: dim("t")}, "y": None}):
+            self.check(export(Windows(), (sample(3, 4, 8), sample(2)), dynamic_shapes=specs), ["b", "t"])
+
+    def test_axes(self):
+        axes = {"first": {0: "batch", 1: "length"}, "out": {0: "batch"}}
+        for dynamo in (True, False):
+            program = export(
+                Windows(), (sample(3, 4, 8), sample(2)), input_names=["first", "second"], output_names=["out"],
+                dynamic_axes=axes, dynamo=dynamo,
+            )
+            self.check(program, ["batch", "length"])
+        program.rename_axes({"batch": "n"})
+        self.assertEqual(program.model.graph.inputs[0].shape, ("n", "length", 8))
+
+
+class Control(unittest.TestCase):
+    def run_twice(self, function, *inputs):
+        program = export(function, inputs[0])
+        model = described(program)
+        for args in inputs:
+            feed = dict(zip((value["name"] for value in model["graph"]["inputs"]), args))
+            for one, other in zip(onnx_evaluator.run(model, feed), flat(function(*args))):
+                torch.testing.assert_close(one, other)
+        return [node["op_type"] for node in model["graph"]["nodes"]]
+
+    def test_branches(self):
+        def chosen(x):
+            return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+
+        self.assertIn("If", self.run_twice(chosen, (torch.ones(3),), (-torch.ones(3),)))
+
+    def test_loops(self):
+        from corten._higher_order_ops.while_loop import while_loop
+
+        def doubled(n, x):
+            return while_loop(lambda n, x: n < 4, lambda n, x: (n + 1, x * 2), (n, x))
+
+        self.assertIn("Loop", self.run_twice(doubled, (torch.tensor(0), torch.ones(3)), (torch.tensor(3), torch.ones(3))))
+
+
 class Names(unittest.TestCase):
     def test_inputs_and_outputs(self):
         module = Function(lambda first, second: (first + second, first))
@@ -219,6 +282,23 @@ class Files(unittest.TestCase):
             text = "\n".join(describe(path))
             for part in ("features.0.weight", "Conv: 1", "ai.onnx 20"):
                 self.assertIn(part, text)
+
+    def test_reports(self):
+        with tempfile.TemporaryDirectory() as folder:
+            export(Net(), (sample(1, 3, 8, 8),), report=True, artifacts_dir=folder, dump_exported_program=True)
+            self.assertEqual(len(os.listdir(folder)), 2)
+            page, = [name for name in os.listdir(folder) if name.endswith(".md")]
+            with open(os.path.join(folder, page), encoding="utf-8") as file:
+                self.assertIn("| Conv | 1 |", file.read())
+
+    def test_attention_of_onnx(self):
+        q, k = sample(1, 4, 3, 8), sample(1, 2, 5, 8)
+        found = torch.onnx.ops.attention(q, k, k)[0]
+        repeated = k.repeat_interleave(2, 1)
+        torch.testing.assert_close(found, F.scaled_dot_product_attention(q, repeated, repeated))
+        angles = sample(1, 3, 4)
+        turned = torch.onnx.ops.rotary_embedding(q, angles.cos(), angles.sin())
+        torch.testing.assert_close(turned.norm(dim=-1), q.norm(dim=-1))
 
     def test_other_weights(self):
         program = export(Net(), (sample(1, 3, 8, 8),))

@@ -12,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// At most so many names stand in such lists.
 const BOUND: usize = 60;
 const LOOKED_AT: [&str; 2] = ["crates/", "python/"];
-const COMPUTES: [&str; 10] = [
+const COMPUTES: [&str; 11] = [
     "crates/corten-cpu/",
     "crates/corten-ops/src/batched/rules/",
     "crates/corten-ops/src/sparse/",
     "crates/corten-codegen/src/formula/",
     "crates/corten-autograd/src/formulas/",
     "python/corten/nn/",
+    "python/corten/onnx/_translations/",
     "python/corten/sparse/",
     "python/corten/array_api/",
     "python/corten/_absent/",

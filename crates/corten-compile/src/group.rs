@@ -94,7 +94,16 @@ pub(crate) struct Candidate {
     recipe: Arc<Recipe>,
     sizes: Dims,
     flat: bool,
-    operands: SmallVec<[(Operand, bool); 4]>,
+    operands: SmallVec<[(Operand, Use); 4]>,
+}
+
+/// What a node does with an operand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Reads,
+    Writes,
+    /// It reads all of it before the group runs.
+    ReadsBefore,
 }
 
 impl Candidate {
@@ -102,19 +111,24 @@ impl Candidate {
     pub(crate) fn new(program: &Program, index: usize, recipe: Arc<Recipe>) -> Option<Self> {
         let node = &program.nodes()[index];
         let sizes = sizes_of(node, &recipe)?.clone();
-        let mut operands: SmallVec<[(Operand, bool); 4]> = SmallVec::new();
-        for operand in node.reads() {
+        let mut operands: SmallVec<[(Operand, Use); 4]> = SmallVec::new();
+        for (i, operand) in node.reads().enumerate() {
+            if recipe.prepared && i > 0 {
+                operands.push((operand.clone(), Use::ReadsBefore));
+                continue;
+            }
             strides_over(operand, &sizes)?;
-            operands.push((operand.clone(), false));
+            operands.push((operand.clone(), Use::Reads));
         }
         for &(which, _) in &recipe.outputs {
             let operand = written(node, which)?;
             if (recipe.reduced == 0 && operand.sizes != sizes) || !is_injective(operand) {
                 return None;
             }
-            operands.push((operand.clone(), true));
+            operands.push((operand.clone(), Use::Writes));
         }
         let flat = recipe.reduced == 0
+            && !recipe.prepared
             && operands.iter().all(|(operand, _)| {
                 (operand.sizes == sizes && operand.is_contiguous()) || operand.numel() == 1
             });
@@ -139,13 +153,18 @@ impl Candidate {
     fn accesses(&self, sizes: &[i64], reduced: usize) -> Option<SmallVec<[Access; 4]>> {
         let over_rows = self.is_over_rows(sizes, reduced);
         let mut accesses = SmallVec::new();
-        for (operand, writes) in &self.operands {
+        for (operand, used) in &self.operands {
+            let writes = *used == Use::Writes;
             let drops = match self.recipe.reduced {
                 0 => over_rows && drops_dims(&self.sizes, sizes),
-                _ => *writes && drops_dims(&operand.sizes, sizes),
+                _ => writes && drops_dims(&operand.sizes, sizes),
             };
-            let walk = walk_over(operand, sizes, reduced, drops)?;
-            accesses.push(Access { operand: operand.clone(), writes: *writes, walk });
+            let walk = match used {
+                // No walk over the group's sizes meets it.
+                Use::ReadsBefore => Dims::from_elem(i64::MIN, 1),
+                _ => walk_over(operand, sizes, reduced, drops)?,
+            };
+            accesses.push(Access { operand: operand.clone(), writes, walk });
         }
         Some(accesses)
     }

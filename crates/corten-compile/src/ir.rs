@@ -402,6 +402,10 @@ fn mix(hash: u64, word: u64) -> u64 {
 }
 
 impl Words {
+    pub(crate) fn list(&self) -> &[u64] {
+        &self.list
+    }
+
     pub(crate) fn into_list(self) -> Vec<u64> {
         self.list
     }

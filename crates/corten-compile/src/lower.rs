@@ -2,6 +2,7 @@
 
 use crate::group::{Group, Member, drops_dims, sizes_of, walk_over, written};
 use crate::ir::{Argument, BufferId, Node, Operand, Program, Role};
+use crate::recipe::affine::operand_beside;
 use crate::recipe::{RecipeStep, Source};
 use crate::space::Space;
 use corten_core::{DType, Dims};
@@ -15,11 +16,13 @@ pub(crate) struct External {
     pub(crate) writes: bool,
     /// Whether the operand lacks the dimensions that the group reduces.
     drops: bool,
+    /// For numbers per channel, which lie in no buffer: the node that they belong to, and which of its numbers.
+    pub(crate) prepared: Option<(usize, usize)>,
 }
 
 /// Where an operand of a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// In memory, by the number of the external.
     External(usize),
     /// In the thread's room, by the number of the slot.
@@ -31,7 +34,7 @@ pub(crate) enum Place {
 /// A step with its places: the output, then the inputs.
 pub(crate) struct PlacedStep {
     pub(crate) step: Arc<dyn Step>,
-    pub(crate) places: SmallVec<[Place; 4]>,
+    pub(crate) places: SmallVec<[Location; 4]>,
     /// Whether it runs over one element per row.
     pub(crate) over_rows: bool,
 }
@@ -124,7 +127,7 @@ pub(crate) fn lower(
         let relation = Relation::of(node, member, group)?;
         let mut values: SmallVec<[Value; 8]> = SmallVec::new();
         for step in &member.recipe.steps {
-            let value = lowering.step(&node.arguments, step, &values, relation)?;
+            let value = lowering.step((member.node, node), step, &values, relation)?;
             values.push(value);
         }
         for &(which, step) in &member.recipe.outputs {
@@ -145,7 +148,7 @@ fn is_same(a: &Operand, b: &Operand) -> bool {
 impl Lowering {
     fn step(
         &mut self,
-        arguments: &[Argument],
+        (index, node): (usize, &Node),
         recipe: &RecipeStep,
         values: &[Value],
         relation: Relation,
@@ -155,7 +158,18 @@ impl Lowering {
             inputs.push(match *source {
                 Source::Step(step) => values[step],
                 Source::Number(element) => self.single(element),
-                Source::Argument(i) => match &arguments[i] {
+                Source::Prepared(which) => {
+                    let operand = operand_beside(node.reads().next()?)?;
+                    let prepared = Some((index, which));
+                    self.externals.push(External {
+                        operand,
+                        writes: false,
+                        drops: false,
+                        prepared,
+                    });
+                    Value::External(self.externals.len() - 1)
+                }
+                Source::Argument(i) => match &node.arguments[i] {
                     Argument::Tensor(operand) => self.read(operand, relation.drops[0]),
                     _ => return None,
                 },
@@ -176,12 +190,12 @@ impl Lowering {
     }
 
     fn step_once(&mut self, recipe: &RecipeStep, inputs: &[Value]) -> Option<Value> {
-        let mut places: SmallVec<[Place; 4]> = SmallVec::new();
-        places.push(Place::Single(self.singles.len()));
+        let mut places: SmallVec<[Location; 4]> = SmallVec::new();
+        places.push(Location::Single(self.singles.len()));
         for input in inputs {
             places.push(match *input {
-                Value::External(i) => Place::External(i),
-                Value::Single(i) => Place::Single(i),
+                Value::External(i) => Location::External(i),
+                Value::Single(i) => Location::Single(i),
                 Value::Step(_) => return None,
             });
         }
@@ -207,6 +221,7 @@ impl Lowering {
         let known = self.externals.iter().position(|external| {
             let other = &external.operand;
             is_same(other, operand)
+                && external.prepared.is_none()
                 && external.drops == drops
                 && other.sizes == operand.sizes
                 && other.strides == operand.strides
@@ -217,7 +232,12 @@ impl Lowering {
                 i
             }
             None => {
-                self.externals.push(External { operand: operand.clone(), writes, drops });
+                self.externals.push(External {
+                    operand: operand.clone(),
+                    writes,
+                    drops,
+                    prepared: None,
+                });
                 self.externals.len() - 1
             }
         }
@@ -245,8 +265,8 @@ impl Lowering {
         let (places, slots, copies) = self.places(&stores, &space);
         let steps = self.steps.iter().enumerate().map(|(i, step)| {
             let place = |value: &Value| match *value {
-                Value::External(i) => Place::External(i),
-                Value::Single(i) => Place::Single(i),
+                Value::External(i) => Location::External(i),
+                Value::Single(i) => Location::Single(i),
                 Value::Step(i) => places[i],
             };
             let inputs = step.inputs.iter().map(place);
@@ -287,15 +307,9 @@ impl Lowering {
         }
     }
 
-    /// Places for the results of all steps: in memory where they are stored, else in slots, which others take over
-    /// after the last use. What is stored a second time is copied.
-    fn places(
-        &self,
-        stores: &[(usize, usize)],
-        space: &Space,
-    ) -> (Vec<Place>, Vec<Slot>, Vec<PlacedStep>) {
-        let count = self.steps.len();
-        let mut last_use = vec![0; count];
+    /// The last step that reads the result of each; 0 for those that none reads.
+    fn last_uses(&self) -> Vec<usize> {
+        let mut last_use = vec![0; self.steps.len()];
         for (i, step) in self.steps.iter().enumerate() {
             for input in &step.inputs {
                 if let Value::Step(of) = *input {
@@ -303,6 +317,17 @@ impl Lowering {
                 }
             }
         }
+        last_use
+    }
+
+    /// Places for the results of all steps: in memory where they are stored, else in slots, which others take over
+    /// after the last use. What is stored a second time is copied.
+    fn places(
+        &self,
+        stores: &[(usize, usize)],
+        space: &Space,
+    ) -> (Vec<Location>, Vec<Slot>, Vec<PlacedStep>) {
+        let (count, mut last_use) = (self.steps.len(), self.last_uses());
         let dense = |external: usize| {
             let size = self.externals[external].operand.dtype.itemsize() as i64;
             space.strides[external][0] == size
@@ -317,35 +342,35 @@ impl Lowering {
             }
         }
         let mut slots = Slots::default();
-        let mut places: Vec<Place> = Vec::with_capacity(count);
+        let mut places: Vec<Location> = Vec::with_capacity(count);
         for (i, step) in self.steps.iter().enumerate() {
             // Inputs that end here give their slots to the result: loops may write where they read.
             let ends = step.inputs.iter().filter_map(|input| match *input {
                 Value::Step(of) if last_use[of] == i => Some(places[of]),
                 _ => None,
             });
-            let freed: SmallVec<[Place; 3]> = ends.collect();
+            let freed: SmallVec<[Location; 3]> = ends.collect();
             let in_place = step.step.runs_in_place();
             if in_place {
                 slots.free(&freed);
             }
             places.push(match home[i] {
-                Some(external) => Place::External(external),
-                None => Place::Slot(
+                Some(external) => Location::External(external),
+                None => Location::Slot(
                     slots.take(Slot { size: step.dtype.itemsize(), per_row: step.per_row }),
                 ),
             });
             if !in_place {
                 slots.free(&freed);
             }
-            if let (Place::Slot(slot), 0) = (places[i], last_use[i]) {
-                slots.free(&[Place::Slot(slot)]);
+            if let (Location::Slot(slot), 0) = (places[i], last_use[i]) {
+                slots.free(&[Location::Slot(slot)]);
             }
         }
         let copies = copies.into_iter().filter_map(|(step, external)| {
             let ValueStep { dtype, per_row, .. } = self.steps[step];
             let copy = corten_cpu::pointwise::steps::conversion(dtype, dtype)?;
-            let places = [Place::External(external), places[step]].into_iter().collect();
+            let places = [Location::External(external), places[step]].into_iter().collect();
             Some(PlacedStep { step: copy, places, over_rows: per_row })
         });
         let copies = copies.collect();
@@ -369,9 +394,9 @@ impl Slots {
         self.slots.len() - 1
     }
 
-    fn free(&mut self, places: &[Place]) {
+    fn free(&mut self, places: &[Location]) {
         for place in places {
-            if let Place::Slot(slot) = *place
+            if let Location::Slot(slot) = *place
                 && !self.free.contains(&slot)
             {
                 self.free.push(slot);

@@ -212,7 +212,7 @@ impl PlanStep {
     /// The buffers that are in memory for the step.
     fn buffers(&self, program: &Program) -> Vec<BufferId> {
         if let Run::Tiles(kernel) = &self.run {
-            return kernel.buffers().collect();
+            return kernel.buffers(program);
         }
         let nodes = self.nodes.iter().map(|&node| &program.nodes()[node]);
         nodes

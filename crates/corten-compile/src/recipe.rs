@@ -1,5 +1,6 @@
 //! What a node runs element by element.
 
+pub(crate) mod affine;
 mod reduction;
 
 use crate::ir::{Argument, Node, Words};
@@ -19,6 +20,8 @@ pub(crate) struct Recipe {
     pub(crate) outputs: SmallVec<[(Written, usize); 1]>,
     /// The number of trailing dimensions that the node reduces to one element; 0 for elementwise nodes.
     pub(crate) reduced: usize,
+    /// Whether steps read numbers per channel that are made before the group runs.
+    pub(crate) prepared: bool,
 }
 
 /// A tensor that a node writes.
@@ -49,6 +52,8 @@ pub(crate) enum Source {
     Step(usize),
     /// One element.
     Number(ElementBytes),
+    /// Numbers per channel of this number.
+    Prepared(usize),
 }
 
 /// Recipes by operator, dtypes, extents and attributes; what has none is known, too.
@@ -60,6 +65,9 @@ const MOST_KNOWN: usize = 4096;
 /// The recipe of a node, if every element of what it writes depends on the elements of its operands at that
 /// place alone, and all it runs are recorded loops.
 pub(crate) fn of(node: &Node) -> Option<Arc<Recipe>> {
+    if let Some(recipe) = affine::of(node) {
+        return Some(recipe);
+    }
     if !may_have_one(node) {
         return None;
     }
@@ -304,7 +312,12 @@ impl Reader {
                 _ => return None,
             }
         }
-        (!outputs.is_empty()).then_some(Recipe { steps: self.steps, outputs, reduced: 0 })
+        (!outputs.is_empty()).then_some(Recipe {
+            steps: self.steps,
+            outputs,
+            reduced: 0,
+            prepared: false,
+        })
     }
 }
 
@@ -402,6 +415,7 @@ fn replay(recipe: &Recipe, arguments: &Stack) -> Result<Vec<Vec<u64>>> {
                     Some(tensor) => (tensor.data_ptr(), byte_stride(tensor)),
                     None => (std::ptr::null_mut(), 0),
                 },
+                Source::Prepared(_) => (std::ptr::null_mut(), 0),
             };
             at.push(address);
             strides.push(stride);

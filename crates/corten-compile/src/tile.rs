@@ -4,8 +4,9 @@
 //! runs over the tile before the next step does, so that results are read while they are there.
 
 use crate::ir::{BufferId, Program};
-use crate::lower::{Lowered, Place, PlacedStep, Slot};
+use crate::lower::{External, Location, Lowered, PlacedStep, Slot};
 use crate::memory;
+use crate::recipe::affine;
 use corten_core::{Access, AccessSet, Result, bail, ensure};
 use corten_cpu::pointwise::steps::{self, ElementBytes};
 use corten_ops::Tensor;
@@ -76,33 +77,21 @@ impl Kernel {
     /// # Errors
     /// Those of the allocation, of taking access, and a division of integers by zero.
     pub(crate) fn run(&self, program: &Program) -> Result<()> {
+        let prepared = self.prepare(program)?;
         let mut tensors: SmallVec<[Tensor; 8]> = SmallVec::new();
-        for external in &self.lowered.externals {
+        for external in self.in_buffers() {
             let storage = &program.buffer(external.operand.buffer).storage;
             if external.writes {
                 memory::provide(storage)?;
             }
             tensors.push(external.operand.tensor(storage)?);
         }
-        let wanted = tensors.iter().zip(&self.lowered.externals).map(|(tensor, external)| {
+        let wanted = tensors.iter().zip(self.in_buffers()).map(|(tensor, external)| {
             (tensor.base(), if external.writes { Access::Write } else { Access::Read })
         });
         let wanted: SmallVec<[_; 8]> = wanted.collect();
         let set = AccessSet::acquire(&wanted)?;
-        let mut bases: SmallVec<[*mut u8; 8]> = SmallVec::new();
-        for (i, external) in self.lowered.externals.iter().enumerate() {
-            let (start, nbytes) = set.extent(i);
-            let bytes = external.operand.bytes();
-            let within = bytes.start >= 0 && bytes.end <= nbytes as i64 && !start.is_null();
-            ensure!(
-                within,
-                Runtime,
-                "a tensor was given another storage while a program was about to run"
-            );
-            bases.push(start.wrapping_offset(
-                (external.operand.offset * external.operand.dtype.itemsize() as i64) as isize,
-            ));
-        }
+        let bases = self.bases(&set, &prepared)?;
         let mut singles = self.lowered.singles.clone();
         // SAFETY: the set holds all externals, in which their operands lie, as just checked; single elements are
         // this thread's, and steps over them write elements of their own.
@@ -120,6 +109,50 @@ impl Kernel {
         })
     }
 
+    /// The externals in buffers of the program.
+    fn in_buffers(&self) -> impl Iterator<Item = &External> {
+        self.lowered.externals.iter().filter(|external| external.prepared.is_none())
+    }
+
+    /// The numbers per channel of the nodes that have some.
+    fn prepare(&self, program: &Program) -> Result<Prepared> {
+        let mut prepared = Prepared::new();
+        for (node, _) in self.lowered.externals.iter().filter_map(|external| external.prepared) {
+            if prepared.iter().all(|(other, _)| *other != node) {
+                prepared.push((node, affine::prepare(program, &program.nodes()[node])?));
+            }
+        }
+        Ok(prepared)
+    }
+
+    /// The first elements of all externals.
+    fn bases(&self, set: &AccessSet<'_>, prepared: &Prepared) -> Result<SmallVec<[*mut u8; 8]>> {
+        let mut bases = SmallVec::new();
+        let mut held = 0..set.len();
+        for External { operand, prepared: made, .. } in &self.lowered.externals {
+            let bytes = operand.bytes();
+            let (start, nbytes) = match made {
+                None => held.next().map_or((std::ptr::null_mut(), 0), |i| set.extent(i)),
+                Some((node, which)) => {
+                    let made = prepared.iter().find(|(other, _)| other == node);
+                    made.map_or((std::ptr::null_mut(), 0), |(_, numbers)| {
+                        let numbers = &numbers[*which];
+                        (numbers.as_ptr().cast_mut().cast(), size_of_val(numbers.as_slice()))
+                    })
+                }
+            };
+            let within = bytes.start >= 0 && bytes.end <= nbytes as i64 && !start.is_null();
+            ensure!(
+                within,
+                Runtime,
+                "a tensor was given another storage while a program was about to run"
+            );
+            let offset = operand.offset * operand.dtype.itemsize() as i64;
+            bases.push(start.wrapping_offset(offset as isize));
+        }
+        Ok(bases)
+    }
+
     /// Runs the steps over single elements.
     ///
     /// # Safety
@@ -130,9 +163,9 @@ impl Kernel {
             let at: SmallVec<[*mut u8; 4]> = places
                 .iter()
                 .map(|place| match *place {
-                    Place::External(i) => bases[i],
-                    Place::Single(i) => first.wrapping_add(i).cast(),
-                    Place::Slot(_) => std::ptr::null_mut(),
+                    Location::External(i) => bases[i],
+                    Location::Single(i) => first.wrapping_add(i).cast(),
+                    Location::Slot(_) => std::ptr::null_mut(),
                 })
                 .collect();
             let mut strides: SmallVec<[i64; 8]> = SmallVec::from_elem(0, 2 * places.len());
@@ -146,8 +179,11 @@ impl Kernel {
     }
 
     /// The buffers that are read or written.
-    pub(crate) fn buffers(&self) -> impl Iterator<Item = BufferId> {
-        self.lowered.externals.iter().map(|external| external.operand.buffer)
+    pub(crate) fn buffers(&self, program: &Program) -> Vec<BufferId> {
+        let made = self.lowered.externals.iter().filter_map(|external| external.prepared);
+        let parameters = made.flat_map(|(node, _)| program.nodes()[node].reads().skip(1));
+        let buffers = self.in_buffers().map(|external| &external.operand).chain(parameters);
+        buffers.map(|operand| operand.buffer).collect()
     }
 
     /// Bytes that are read and written.
@@ -164,6 +200,9 @@ impl Kernel {
         self.lowered.removed.len()
     }
 }
+
+/// Numbers per channel by node.
+type Prepared = SmallVec<[(usize, [Vec<f32>; 2]); 1]>;
 
 thread_local! {
     /// Room for slots that the thread keeps.
@@ -233,17 +272,17 @@ impl GroupRun<'_> {
             let mut dense = true;
             for (i, place) in places.iter().enumerate() {
                 let (address, inner, outer) = match *place {
-                    Place::Slot(slot) => {
+                    Location::Slot(slot) => {
                         let Slot { size, per_row } = kernel.lowered.slots[slot];
                         let at = slots.wrapping_add(kernel.starts[slot]);
                         let size = size as i64;
                         if per_row { (at, 0, size) } else { (at, size, size * n[0]) }
                     }
-                    Place::External(external) => {
+                    Location::External(external) => {
                         let along = &space.strides[external];
                         (externals[external], along[0], along.get(1).copied().unwrap_or(0))
                     }
-                    Place::Single(single) => {
+                    Location::Single(single) => {
                         (std::ptr::from_ref(&self.singles[single]).cast_mut().cast(), 0, 0)
                     }
                 };

@@ -59,7 +59,8 @@ pub(crate) fn nbytes(tensor: &Tensor) -> usize {
 pub(crate) fn tensor(bytes: &[u8], dtype: DType, sizes: &[i64]) -> Result<Tensor> {
     let mut count = dtype.itemsize();
     for &size in sizes {
-        let size = usize::try_from(size).map_err(|_| err!(Value, "a tensor has the size {size}"))?;
+        let size =
+            usize::try_from(size).map_err(|_| err!(Value, "a tensor has the size {size}"))?;
         count = count.checked_mul(size).ok_or_else(|| err!(Value, "a tensor is too large"))?;
     }
     ensure!(

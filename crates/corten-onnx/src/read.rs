@@ -35,7 +35,8 @@ impl Model {
     /// `Value` for bytes that are no model or that contradict themselves, `Type` for element types that no dtype
     /// has, `Runtime` where a file beside the model cannot be read.
     pub fn from_bytes(bytes: &[u8], tensors: Tensors<'_>) -> Result<Self> {
-        let proto = ModelProto::decode(bytes).map_err(|error| err!(Value, "no model of ONNX: {error}"))?;
+        let proto =
+            ModelProto::decode(bytes).map_err(|error| err!(Value, "no model of ONNX: {error}"))?;
         let graph = proto.graph.ok_or_else(|| err!(Value, "no model of ONNX: it has no graph"))?;
         let opsets = proto.opset_import.into_iter();
         Ok(Self {
@@ -66,7 +67,9 @@ impl Model {
 fn graph_of(proto: GraphProto, tensors: Tensors<'_>) -> Result<Graph> {
     let initializers = proto.initializer.into_iter().map(|tensor| {
         let name = tensor.name.clone().unwrap_or_default();
-        let found = tensor_of(tensor, tensors).map_err(|error| Error::new(error.kind(), format!("tensor {name:?}: {}", error.message())))?;
+        let found = tensor_of(tensor, tensors).map_err(|error| {
+            Error::new(error.kind(), format!("tensor {name:?}: {}", error.message()))
+        })?;
         Ok((name, found))
     });
     let values = |values: Vec<ValueInfoProto>| values.into_iter().map(value_of).collect();
@@ -98,12 +101,16 @@ fn attribute_of(proto: AttributeProto, tensors: Tensors<'_>) -> Result<(String, 
     let kind = proto.r#type.unwrap_or(0);
     let kind = AttributeType::try_from(kind)
         .map_err(|_| err!(Value, "the attribute {name:?} has the unknown type {kind}"))?;
-    let text = |bytes| String::from_utf8(bytes).map_err(|_| err!(Value, "the attribute {name:?} is no text"));
+    let text = |bytes| {
+        String::from_utf8(bytes).map_err(|_| err!(Value, "the attribute {name:?} is no text"))
+    };
     let found = match kind {
         AttributeType::Float => Attribute::Float(proto.f.unwrap_or(0.0)),
         AttributeType::Int => Attribute::Int(proto.i.unwrap_or(0)),
         AttributeType::String => Attribute::Text(text(proto.s.unwrap_or_default())?),
-        AttributeType::Tensor => Attribute::Tensor(tensor_of(proto.t.unwrap_or_default(), tensors)?),
+        AttributeType::Tensor => {
+            Attribute::Tensor(tensor_of(proto.t.unwrap_or_default(), tensors)?)
+        }
         AttributeType::Graph => {
             let graph = proto.g.map_or_else(GraphProto::default, |graph| *graph);
             Attribute::Graph(Box::new(graph_of(graph, tensors)?))
@@ -160,12 +167,15 @@ fn external(
     let location = Path::new(of("location").ok_or_else(|| err!(Value, "its file has no name"))?);
     let is_below = location.components().all(|part| matches!(part, Component::Normal(_)));
     ensure!(is_below, Value, "its file {} is not in the folder of the model", location.display());
-    let number = |key: &str| of(key).map(|text| text.parse::<u64>().map_err(|_| err!(Value, "its {key} is {text:?}")));
+    let number = |key: &str| {
+        of(key).map(|text| text.parse::<u64>().map_err(|_| err!(Value, "its {key} is {text:?}")))
+    };
     let expected = sizes.iter().try_fold(dtype.itemsize() as u64, |product, &size| {
         product.checked_mul(u64::try_from(size).ok()?)
     });
     let expected = expected.ok_or_else(|| err!(Value, "it has the shape {sizes:?}"))?;
-    let (offset, length) = (number("offset").transpose()?.unwrap_or(0), number("length").transpose()?);
+    let (offset, length) =
+        (number("offset").transpose()?.unwrap_or(0), number("length").transpose()?);
     let length = length.unwrap_or(expected);
     let path = folder.join(location);
     let told = |error: std::io::Error| err!(Runtime, "{}: {error}", path.display());
@@ -195,6 +205,8 @@ fn dimension(proto: DimensionProto) -> Dimension {
 }
 
 fn pairs(entries: Vec<StringStringEntryProto>) -> Vec<(String, String)> {
-    let pair = |entry: StringStringEntryProto| (entry.key.unwrap_or_default(), entry.value.unwrap_or_default());
+    let pair = |entry: StringStringEntryProto| {
+        (entry.key.unwrap_or_default(), entry.value.unwrap_or_default())
+    };
     entries.into_iter().map(pair).collect()
 }

@@ -22,7 +22,9 @@ impl Model {
         let opsets = entries(value, "opset")?.into_iter();
         Ok(Self {
             ir_version: int(value, "ir_version")?,
-            opsets: opsets.map(|(domain, version)| Ok((domain, of_int(&version)?))).collect::<Result<_>>()?,
+            opsets: opsets
+                .map(|(domain, version)| Ok((domain, of_int(&version)?)))
+                .collect::<Result<_>>()?,
             producer_name: text(value, "producer_name")?,
             producer_version: text(value, "producer_version")?,
             metadata: texts(value, "metadata")?,
@@ -32,7 +34,8 @@ impl Model {
 
     /// The model as a dictionary.
     pub fn to_value(&self) -> Value {
-        let opsets = self.opsets.iter().map(|(domain, version)| (domain.clone(), Value::Int(*version)));
+        let opsets =
+            self.opsets.iter().map(|(domain, version)| (domain.clone(), Value::Int(*version)));
         Value::from_pairs([
             ("ir_version", Value::Int(self.ir_version)),
             ("opset", Value::from_pairs(opsets)),
@@ -108,7 +111,9 @@ fn node(value: &Value) -> Result<Node> {
         name: text(value, "name")?,
         inputs: list(value, "inputs", of_text)?,
         outputs: list(value, "outputs", of_text)?,
-        attributes: attributes.map(|(name, value)| Ok((name, attribute(&value)?))).collect::<Result<_>>()?,
+        attributes: attributes
+            .map(|(name, value)| Ok((name, attribute(&value)?)))
+            .collect::<Result<_>>()?,
         metadata: texts(value, "metadata")?,
     })
 }
@@ -123,9 +128,14 @@ fn attribute(value: &Value) -> Result<Attribute> {
         Value::Dict(_) => Attribute::Graph(Box::new(graph(value)?)),
         Value::List(values) | Value::Tuple(values) => match values.first() {
             Some(Value::Float(_)) => Attribute::Floats(
-                values.iter().map(|value| Ok(value.number().ok_or_else(|| wrong(value))? as f32)).collect::<Result<_>>()?,
+                values
+                    .iter()
+                    .map(|value| Ok(value.number().ok_or_else(|| wrong(value))? as f32))
+                    .collect::<Result<_>>()?,
             ),
-            Some(Value::Text(_)) => Attribute::Texts(values.iter().map(of_text).collect::<Result<_>>()?),
+            Some(Value::Text(_)) => {
+                Attribute::Texts(values.iter().map(of_text).collect::<Result<_>>()?)
+            }
             _ => Attribute::Ints(values.iter().map(of_int).collect::<Result<_>>()?),
         },
         _ => return Err(wrong(value)),
@@ -160,8 +170,9 @@ fn of_texts(texts: &[String]) -> Value {
 fn of_graph(graph: &Graph) -> Value {
     let infos = |infos: &[ValueInfo]| Value::List(infos.iter().map(of_info).collect());
     let initializers = graph.initializers.iter();
-    let initializers = initializers
-        .map(|(name, tensor)| Value::Tuple(vec![Value::Text(name.clone()), Value::Tensor(tensor.clone())]));
+    let initializers = initializers.map(|(name, tensor)| {
+        Value::Tuple(vec![Value::Text(name.clone()), Value::Tensor(tensor.clone())])
+    });
     Value::from_pairs([
         ("name", Value::Text(graph.name.clone())),
         ("nodes", Value::List(graph.nodes.iter().map(of_node).collect())),
@@ -173,7 +184,8 @@ fn of_graph(graph: &Graph) -> Value {
 }
 
 fn of_node(node: &Node) -> Value {
-    let attributes = node.attributes.iter().map(|(name, attribute)| (name.clone(), of_attribute(attribute)));
+    let attributes =
+        node.attributes.iter().map(|(name, attribute)| (name.clone(), of_attribute(attribute)));
     Value::from_pairs([
         ("op_type", Value::Text(node.op_type.clone())),
         ("domain", Value::Text(node.domain.clone())),
@@ -210,5 +222,9 @@ fn of_info(info: &ValueInfo) -> Value {
         Value::List(sizes.collect())
     });
     let element_type = Value::Int(i64::from(info.element_type));
-    Value::from_pairs([("name", Value::Text(info.name.clone())), ("type", element_type), ("shape", shape)])
+    Value::from_pairs([
+        ("name", Value::Text(info.name.clone())),
+        ("type", element_type),
+        ("shape", shape),
+    ])
 }

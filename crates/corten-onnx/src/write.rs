@@ -152,7 +152,8 @@ impl<'a> Weight<'a> {
         let mut end = 0;
         let weights = graph.initializers.iter().map(|(name, tensor)| {
             let head = tensor_head(name, tensor)?;
-            let place = external.and_then(|external| Some((external, external.place(tensor, end)?)));
+            let place =
+                external.and_then(|external| Some((external, external.place(tensor, end)?)));
             let tail = place.map(|(external, start)| {
                 end = start + data::nbytes(tensor);
                 elsewhere(&external.location, start, end - start)
@@ -248,7 +249,12 @@ fn graph_around(graph: &Graph) -> Result<(GraphProto, GraphProto)> {
 fn graph_proto(graph: &Graph) -> Result<GraphProto> {
     let (head, tail) = graph_around(graph)?;
     let initializer = graph.initializers.iter().map(|(name, tensor)| tensor_proto(name, tensor));
-    Ok(GraphProto { node: head.node, name: head.name, initializer: initializer.collect::<Result<_>>()?, ..tail })
+    Ok(GraphProto {
+        node: head.node,
+        name: head.name,
+        initializer: initializer.collect::<Result<_>>()?,
+        ..tail
+    })
 }
 
 fn tensor_proto(name: &str, tensor: &Tensor) -> Result<TensorProto> {
@@ -311,7 +317,9 @@ fn value_proto(value: &ValueInfo) -> ValueInfoProto {
     let shape = value.shape.as_ref().map(|shape| {
         let dim = shape.iter().map(|dimension| match dimension {
             Dimension::Size(size) => DimensionProto { dim_value: Some(*size), dim_param: None },
-            Dimension::Name(name) => DimensionProto { dim_value: None, dim_param: Some(name.clone()) },
+            Dimension::Name(name) => {
+                DimensionProto { dim_value: None, dim_param: Some(name.clone()) }
+            }
             Dimension::Open => DimensionProto::default(),
         });
         TensorShapeProto { dim: dim.collect() }

@@ -1,6 +1,6 @@
 //! The tensor handle with operators.
 
-use corten_core::TensorBase;
+use corten_core::{DispatchKey, TensorBase};
 use std::ops::Deref;
 
 /// A cheap handle to a tensor: geometry over shared, reference-counted storage.
@@ -36,6 +36,12 @@ impl Tensor {
     /// The handle without operator methods, to change it.
     pub fn base_mut(&mut self) -> &mut TensorBase {
         &mut self.0
+    }
+
+    /// Whether there are no elements to look at: on the meta device, and where a class of Python's answers for
+    /// the tensor. Checks of values are left out then.
+    pub(crate) fn lacks_data(&self) -> bool {
+        self.0.device().is_meta() || self.0.key_set().has(DispatchKey::Python)
     }
 
     /// This handle as an option: `None` when undefined.

@@ -5,11 +5,11 @@
 //! ends see what they expect, and recorded programs read as they were written.
 
 use crate::functions::wrap_value;
-use crate::py::{Obj, Py};
+use crate::py::{Obj, Py, name};
 use crate::tensor;
-use corten_core::{Device, Scalar};
+use corten_core::{Device, DispatchKey};
 use corten_ops::schema::{Argument, Value};
-use corten_ops::{AnyOp, IValue, registry};
+use corten_ops::{AnyOp, IValue, Tensor, registry};
 
 /// An overload with its positional arguments and those by name.
 pub(crate) struct CallForm {
@@ -98,7 +98,12 @@ fn has_scalar_overload(op: &'static dyn AnyOp) -> bool {
 fn object(value: IValue, takes_numbers: bool) -> Py<Obj> {
     match value {
         IValue::Tensor(number) if takes_numbers && number.is_wrapped_number() => {
-            Obj::scalar(number.only_element()?.unwrap_or(Scalar::Int(0)))
+            Obj::scalar(tensor::item(&number)?)
+        }
+        IValue::Tensor(made) if is_made_inside(&made) => {
+            let object = tensor::wrap_owned(made)?;
+            object.set_attr(name!("_made_inside"), &Obj::bool(true))?;
+            Ok(object)
         }
         IValue::IntList(numbers) => Obj::list(numbers.iter().map(|&number| Obj::int(number))),
         IValue::DoubleList(numbers) => Obj::list(numbers.into_iter().map(Obj::float)),
@@ -110,6 +115,14 @@ fn object(value: IValue, takes_numbers: bool) -> Py<Obj> {
         IValue::ScalarList(numbers) => Obj::list(numbers.into_iter().map(Obj::scalar)),
         other => wrap_value(other),
     }
+}
+
+/// Whether Python has not seen a tensor: an operator made it on the way here.
+fn is_made_inside(tensor: &Tensor) -> bool {
+    tensor.defined()
+        && tensor.pyobject().is_none()
+        && !tensor.is_wrapped_number()
+        && !tensor.key_set().has(DispatchKey::Python)
 }
 
 /// Whether an argument has the default value of its declaration.

@@ -46,7 +46,11 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             compile::reset();
             Ok(Obj::none())
         }),
-        method!("_region_active", |_m: &Obj, _a: Args<'_>| Ok(Obj::bool(compile::is_recording()))),
+        method!("_region_active", |_m: &Obj, _a: Args<'_>| {
+            // Backward passes may be regions, too, which no program asked for.
+            let entered = REGIONS.with_borrow(|regions| !regions.is_empty());
+            Ok(Obj::bool(entered && compile::is_recording()))
+        }),
         method!("_region_pause", |_m: &Obj, args: Args<'_>| {
             let [paused] = args.positional else { return Err(type_error("a bool expected")) };
             let before = tls::local_exclude().has_any(DEFERRED);

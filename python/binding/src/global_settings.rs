@@ -86,6 +86,7 @@ fn set_switch(args: Args<'_>, turn: fn(bool)) -> Py<Obj> {
     if !on.is_bool() {
         return Err(runtime_error(format!("expected a bool, but got {}", on.type_name())));
     }
+    corten::compile::flush_thread()?;
     turn(on.is_true()?);
     Ok(Obj::none())
 }
@@ -108,6 +109,8 @@ fn dtype_functions() -> Vec<ffi::PyMethodDef> {
                     "only floating-point types are supported as the default type",
                 ));
             }
+            // Calls that are recorded were made under the old one.
+            corten::compile::flush_thread()?;
             set_default_dtype(dtype)?;
             Ok(Obj::none())
         }),

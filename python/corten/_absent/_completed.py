@@ -56,6 +56,8 @@ fx.experimental.symbolic_shapes fx.graph fx.graph_module fx.immutable_collection
 fx.node fx.passes.infra.pass_base fx.passes.infra.pass_manager fx.passes.shape_prop
 fx.passes.split_module fx.proxy fx.subgraph_rewriter fx.traceback hub jit library masked masked._ops
 masked.maskedtensor masked.maskedtensor.core mps mtia multiprocessing multiprocessing.reductions
+jit._builtins jit._pickle jit._recursive jit._script jit._serialization jit._state jit._trace
+jit.annotations jit.frontend jit.mobile
 multiprocessing.spawn nested nested._internal.nested_tensor nn.attention nn.attention.flex_attention
 nn.grad nn.init nn.modules.activation nn.modules.adaptive nn.modules.batchnorm nn.modules.container
 nn.modules.conv nn.modules.distance nn.modules.dropout nn.modules.flatten nn.modules.fold
@@ -64,7 +66,8 @@ nn.modules.normalization nn.modules.padding nn.modules.pixelshuffle nn.modules.p
 nn.modules.rnn nn.modules.sparse nn.modules.transformer nn.modules.upsampling nn.modules.utils
 nn.parallel nn.parallel._functions nn.parallel.comm nn.parallel.data_parallel
 nn.parallel.distributed nn.parallel.parallel_apply nn.parallel.replicate nn.parallel.scatter_gather
-nn.parameter onnx onnx.errors onnx.symbolic_helper optim.adadelta optim.adagrad optim.adam
+nn.parameter onnx onnx.errors onnx.ops
+onnx.symbolic_helper onnx.utils optim.adadelta optim.adagrad optim.adam
 optim.adamax optim.adamw optim.asgd optim.functional optim.lbfgs optim.lr_scheduler optim.nadam
 optim.optimizer optim.radam optim.rmsprop optim.rprop optim.sgd optim.sparse_adam optim.swa_utils
 overrides profiler profiler.itt profiler.profiler quantization quasirandom random return_types

@@ -6,6 +6,7 @@ from __future__ import annotations
 from corten import _C
 from corten._C import Tensor
 from corten._dynamo import config, exc  # noqa: F401
+from corten._dynamo._marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
 from corten._dynamo.eval_frame import OptimizedModule
 from corten._dynamo.exporting import export  # noqa: F401
 from corten.compiler import (
@@ -30,26 +31,10 @@ def graph_break(msg=""):
         _C._region_break(msg or "the program asks for it")
 
 
-def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None):
-    """Says that a dimension differs from call to call."""
-
-
-def maybe_mark_dynamic(t, index):
-    """Says that a dimension may differ from call to call."""
-
-
-def mark_static(t, index=None):
-    """Says that a dimension is the same in all calls."""
-
-
 def mark_static_address(t, guard=False):
     """Says that a tensor stays where it is in memory."""
     if not isinstance(t, Tensor):
         raise TypeError(f"mark_static_address expects a tensor but received {type(t)}")
-
-
-def mark_unbacked(t, index, **hints):
-    """Says that nothing is known about a dimension."""
 
 
 def forbid_in_graph(fn):

@@ -4,4 +4,8 @@ from __future__ import annotations
 
 from corten._subclasses import fake_tensor  # noqa: F401
 
-__all__ = []
+from .fake_tensor import (
+    DynamicOutputShapeException, FakeTensor, FakeTensorMode, UnsupportedFakeTensorException,
+)
+
+__all__ = ["DynamicOutputShapeException", "FakeTensor", "FakeTensorMode", "UnsupportedFakeTensorException"]

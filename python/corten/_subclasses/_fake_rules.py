@@ -63,7 +63,7 @@ def _data_dependent(mode, func, *args, **kwargs):
 
 @_rule(
     "nonzero", "masked_select", "_unique2", "_unique", "unique_dim", "unique_consecutive", "bincount", "nonzero_numpy",
-    "repeat_interleave", "histogramdd", "argwhere", "_linalg_check_errors",
+    "repeat_interleave", "argwhere", "_linalg_check_errors", "unique_dim_consecutive",
 )
 def _dynamic(mode, func, *args, **kwargs):
     name = func.name()
@@ -98,6 +98,26 @@ def _index(mode, func, self, indices, *rest, **kwargs):
             else:
                 positions.append(one)
         return func(self, positions)
+
+
+@_rule("_assert_async", "_assert_scalar")
+def _assert(mode, func, *args, **kwargs):
+    return None
+
+
+@_rule("_functional_assert_async", "_functional_assert_scalar")
+def _functional_assert(mode, func, *args, **kwargs):
+    return args[-1]
+
+
+@_rule("_foreach_addcdiv", "_foreach_addcdiv_", "_foreach_addcmul", "_foreach_addcmul_")
+def _foreach(mode, func, self, tensor1, tensor2, scalars=1, **kwargs):
+    """The sizes do not depend on the factors that a tensor has."""
+    if not isinstance(scalars, corten.Tensor):
+        return NotImplemented
+    packet = func.name().partition("::")[2].partition(".")[0]
+    with mode:
+        return getattr(corten.ops.aten, packet).ScalarList(self, tensor1, tensor2, [1.0] * len(self))
 
 
 @_rule("is_pinned")

@@ -250,6 +250,8 @@ def _convert(mode, func, operator, args, kwargs):
             return value
         if value.dim() == 0 and type(value) is Tensor and value._is_wrapped_number():
             return value
+        if type(value) is Tensor and vars(value).pop("_made_inside", False):
+            return _lift(mode, value)
         if operator.packet in rules.IN_PLACE_VIEWS:
             raise AssertionError(
                 "Can't call metadata mutating ops on non-Fake Tensor inputs. Found in "
@@ -262,7 +264,7 @@ def _convert(mode, func, operator, args, kwargs):
                 "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with "
                 f"'allow_non_fake_inputs'. Found in {render_call(func, args, kwargs)}"
             )
-        return mode.from_tensor(value)
+        return mode.from_tensor(value, static_shapes=True)
 
     return [convert(value) for value in args], {name: convert(value) for name, value in kwargs.items()}
 

@@ -64,6 +64,8 @@ class FakeTensor(Tensor):
             raise AssertionError(f"elem.device.type must be 'meta', got {elem.device.type}")
         if device is None:
             raise TypeError("FakeTensor.__new__() missing required argument: 'device' (or 'fake_device')")
+        if elem.layout != corten.strided:
+            raise UnsupportedFakeTensorException(f"{elem.layout} nyi in fake tensors")
         device = _with_index(device)
         self = Tensor._make_fake(cls, elem.detach() if elem.requires_grad else elem, device, _source)
         self._elem, self.fake_mode, self.constant = elem, fake_mode, constant
@@ -285,7 +287,7 @@ class FakeTensorMode(TorchDispatchMode):
         self.in_kernel_invocation = False
         self.cache_enabled = False
         self.fake_tensor_converter = FakeTensorConverter()
-        self.enter_stack = []
+        self.enter_stack, self._checks = [], []
         self._asked_by_program = False
 
     @classmethod
@@ -305,11 +307,18 @@ class FakeTensorMode(TorchDispatchMode):
         if before is not None:
             _active.modes.remove(before)
         self.enter_stack.append((True, before))
-        return super().__enter__()
+        super().__enter__()
+        if self.shape_env is not None and not self.static_shapes:
+            from ._hint_checks import HintChecks
+
+            self._checks.append(HintChecks(self).__enter__())
+        return self
 
     def __exit__(self, kind, value, traceback):
         entered, before = self.enter_stack.pop()
         if entered:
+            if self._checks:
+                self._checks.pop().__exit__(kind, value, traceback)
             super().__exit__(kind, value, traceback)
             if before is not None:
                 TorchDispatchMode.__enter__(before)

@@ -250,4 +250,11 @@ from corten.jit._writing import save  # noqa: E402
 
 # The name of the future import is that of a submodule.
 del annotations
-from corten.jit import _state, annotations, frontend, mobile  # noqa: E402, F401
+
+
+def __getattr__(name):
+    if name in ("_recursive", "_serialization", "_state", "_trace", "annotations", "frontend", "mobile"):
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

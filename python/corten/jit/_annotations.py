@@ -21,6 +21,14 @@ def is_tuple_class(kind):
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
+def is_script_class(kind):
+    """Whether a class can be compiled: it was declared so, or is a class of a program that inherits nothing."""
+    if getattr(kind, "_is_script_class", False):
+        return True
+    roots = {(one.__module__ or "").partition(".")[0] for one in kind.__mro__[:-1]}
+    return roots.isdisjoint(("builtins", "typing", "corten", "torch", "numpy", "collections", "abc", "enum"))
+
+
 class Annotations:
     """Finds types; classes of Python are declared by ``declare``, which gives their qualified names."""
 
@@ -63,7 +71,7 @@ class Annotations:
             return Type("List", [Type("int")])
         if kind.__module__ == "builtins" and kind not in SCALARS.values():
             return None
-        if is_tuple_class(kind) or issubclass(kind, enum.Enum) or getattr(kind, "_is_script_class", False):
+        if is_tuple_class(kind) or issubclass(kind, enum.Enum) or is_script_class(kind):
             return Type(self.declare(kind))
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
 
 import corten
 from corten.jit._annotations import is_tuple_class
@@ -78,8 +79,12 @@ class Calls(StaticValues):
             return special(self, node)
         if value in (isinstance, builtins.isinstance) or getattr(value, "__name__", "") in ("isinstance", "_isinstance"):
             return f"isinstance({self.expression(node.args[0])}, {self._kinds(node.args[1])})"
+        if value is type:
+            return '"<class>"'  # stands in messages alone
         if isinstance(value, type) and issubclass(value, BaseException):
             raise self.refused(node, "exceptions can only be raised")
+        if value in (collections.OrderedDict, dict):
+            return f"dict({', '.join(self.arguments(node))})" if node.args else "{}"
         if _hashable(value) and value in _BUILTINS:
             return f"{value.__name__}({', '.join(self.arguments(node))})"
         if value is getattr or value is hasattr:
@@ -120,12 +125,12 @@ class Calls(StaticValues):
     def _kinds(self, node):
         """The second argument of ``isinstance``."""
         if isinstance(node, (ast.Tuple, ast.List)):
-            return "[" + ", ".join(self._kinds(one) for one in node.elts) + "]"
+            return "(" + ", ".join(self._kinds(one) for one in node.elts) + ",)"
         known = self.static(node)
         if known is not None and known.value in (list, tuple):
             return known.value.__name__
         if known is not None and isinstance(known.value, tuple):
-            return "[" + ", ".join(str(self.program.annotations.type_of(one)) for one in known.value) + "]"
+            return "(" + ", ".join(str(self.program.annotations.type_of(one)) for one in known.value) + ",)"
         return str(self.kind(node))
 
 

@@ -6,11 +6,20 @@ from __future__ import annotations
 import ast
 import collections
 import enum
+import functools
 
+import corten
 from corten.jit import _operators, _running
 from corten.jit._language import Compiler, SourceError, parsed
 from corten.jit._types import dotted, parse
 from corten.jit._upgrades import upgraded
+
+
+@functools.cache
+def _reserved():
+    """Names in which modules and compiled code keep their own state."""
+    kept = {"_script_type", "_compilation", "_trace_refusal", "_saved_form"}
+    return kept | set(vars(corten.nn.Module())) - {"training", "_is_full_backward_hook"}
 
 
 class Methods:
@@ -93,6 +102,7 @@ class Unit:
 
     def __init__(self, sources, constants=(), version=10, make_module=None):
         self.sources, self.constants, self.version, self.make_module = dict(sources), constants, version, make_module
+        self.python_classes = {}  # the names of classes of Python that were compiled
         self._trees, self._found, self._begun = {}, {}, set()
         self.parameters = {}  # while an archive is read, the parameters that its tensors became
 
@@ -186,6 +196,7 @@ class Unit:
         defaults = {}
         for statement in node.body:
             self._member(declared, statement, defaults, filename)
+        self._check_names(declared, defaults, filename)
         if kind == "tuple":
             fields = [str(field) for field in declared.attributes]
             values = [defaults[field] for field in fields if field in defaults]
@@ -195,6 +206,15 @@ class Unit:
             declared.python = enum.Enum(node.name, list(defaults.items()))
             declared.python._script_enum = name
         return declared
+
+    def _check_names(self, declared, defaults, filename):
+        """Refuses attributes that are the modules' own, and fields that begin with an underscore."""
+        names = [*declared.attributes, *declared.constants, *declared.parameters, *declared.buffers]
+        taken = [name for name in names if name in _reserved()]
+        if declared.kind in ("tuple", "enum"):
+            taken += [name for name in (*declared.attributes, *defaults) if name.startswith("_") or name == "mro"]
+        if taken:
+            raise SourceError(f"{filename}: the attribute {taken[0][:80]!r} of {declared.short[:80]} is reserved")
 
     def _member(self, declared, node, defaults, filename):
         """One statement of the body of a class."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import enum
 import inspect
+import re
 import types
 
 import corten
@@ -14,7 +15,7 @@ from corten.jit._calls import Calls, is_super
 from corten.jit._static import CONSTANTS, Method, Static, Weights
 from corten.jit._structure import attribute, is_name, literal, quoted
 from corten.jit._types import Type, UnknownTypeError
-from corten.jit.frontend import FrontendTypeError, NotSupportedError, SourceRange, UnsupportedNodeError
+from corten.jit.frontend import FrontendTypeError, MissingError, NotSupportedError, SourceRange, UnsupportedNodeError
 
 _OPERATORS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -31,6 +32,8 @@ _NAMES = {
     "YieldFrom": "yield expressions", "Await": "await expressions", "Set": "set literals", "SetComp": "set comprehensions",
     "NamedExpr": "assignment expressions", "Match": "match statements",
 }
+#: Annotations of lists that may be given as one number.
+_BROADCAST = re.compile(r"[\w.]*BroadcastingList\d?\[")
 _EMPTY_CONTEXTS = {"record_function", "strict_fusion", "nullcontext", "optimized_execution", "fuser"}
 
 
@@ -120,8 +123,19 @@ class FunctionCompiler(Calls):
                 inside, _, returned = comment.strip().rpartition("->")
                 parsed = ast.parse(inside.strip(), mode="eval").body
                 kinds = list(parsed.elts) if isinstance(parsed, ast.Tuple) else [parsed]
+                if [getattr(one, "value", None) for one in kinds] == [Ellipsis]:
+                    kinds = self._comments_of_arguments()
                 return kinds, ast.parse(returned.strip(), mode="eval").body
         return None
+
+    def _comments_of_arguments(self):
+        """The types of comments behind the arguments, one a line."""
+        listed = self.node.args.args[1 if self.owner is not None else 0:]
+        made = []
+        for one in listed:
+            comment = self.source.lines[one.lineno - 1].partition("# type:")[2].strip()
+            made.append(ast.parse(comment or "Tensor", mode="eval").body)
+        return made
 
     def _returned(self):
         if self.node.returns is not None:
@@ -135,7 +149,7 @@ class FunctionCompiler(Calls):
             if isinstance(annotation, ast.Constant):
                 value = annotation.value
             else:
-                value = ast.unparse(annotation)
+                value = _BROADCAST.sub("List[", ast.unparse(annotation))
             return evaluated(value, self.space, self.program.annotations)
         except UnknownTypeError as error:
             raise FrontendTypeError(SourceRange(self.source, annotation), str(error)) from None
@@ -158,8 +172,22 @@ class FunctionCompiler(Calls):
             action = _STATEMENTS.get(type(statement))
             if action is None:
                 raise self.unsupported(statement)
-            lines += action(self, statement)
+            try:
+                lines += action(self, statement)
+            except MissingError as error:
+                error.source_range = error.source_range or SourceRange(self.source, statement)
+                raise
+            if self._leaves(statement):
+                break
         return lines or ["pass"]
+
+    def _leaves(self, statement):
+        """Whether nothing behind a statement runs, which is known of it when it is compiled."""
+        if isinstance(statement, ast.If):
+            known = self.static(statement.test)
+            chosen = () if known is None else statement.body if self.truth(known.value) else statement.orelse
+            return bool(chosen) and self._leaves(chosen[-1])
+        return isinstance(statement, (ast.Return, ast.Raise))
 
     def unsupported(self, node):
         """The error about a statement or expression that TorchScript does not have."""
@@ -174,7 +202,7 @@ class FunctionCompiler(Calls):
         if isinstance(value, ast.Constant):
             return []
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and is_super(value.func.value):
-            if value.func.attr == "__init__":
+            if value.func.attr == "__init__" and self.module is not None:
                 return []
         text = self.expression(value)
         return [f"{self.fresh()} = {text}" if isinstance(value, ast.Call) and not _gives_nothing(text) else text]
@@ -433,7 +461,8 @@ class FunctionCompiler(Calls):
             return "[" + ", ".join(made) + "]"
         iterated = self.expression(loop.iter)
         self._forget(loop.target)
-        target = self.target(loop.target).rstrip(",")
+        target = self.target(loop.target)
+        target = f"({target.rstrip(',')})" if isinstance(loop.target, ast.Tuple) else target
         if isinstance(node, ast.DictComp):
             return "{" + f"{self.expression(node.key)}: {self.expression(node.value)} for {target} in {iterated}" + "}"
         return f"[{self.expression(node.elt)} for {target} in {iterated}]"

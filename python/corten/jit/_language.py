@@ -171,6 +171,11 @@ class Compiler:
 
     def assign_to(self, target, value, node):
         """The assignment of an expression to a target."""
+        if isinstance(target, ast.Tuple) and any(isinstance(one, (ast.Attribute, ast.Subscript)) for one in target.elts):
+            names = [f"__h_part{place}" for place in range(len(target.elts))]
+            unpacked = ast.Tuple(elts=[ast.Name(id=one, ctx=ast.Store()) for one in names], ctx=ast.Store())
+            parts = [self.assign_to(one, ast.Name(id=name, ctx=ast.Load()), node) for one, name in zip(target.elts, names)]
+            return [ast.Assign(targets=[unpacked], value=value), *parts]
         if isinstance(target, (ast.Name, ast.Tuple, ast.List)):
             return ast.Assign(targets=[self.target(target)], value=value)
         if isinstance(target, ast.Attribute):

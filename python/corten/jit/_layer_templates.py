@@ -4,6 +4,57 @@ from __future__ import annotations
 
 _STATE = "[self.num_layers * (2 if self.bidirectional else 1), batch, {}]"
 
+#: A function that they call.
+ATTENTION = '''
+def _attention(query: Tensor, key: Tensor, value: Tensor, heads: int, w_q: Tensor, w_k: Tensor, w_v: Tensor, biases: List[Tensor], extra: List[Tensor], add_zero: bool, out_w: Tensor, out_b: Optional[Tensor], dropout: float, training: bool, key_padding_mask: Optional[Tensor], need_weights: bool, attn_mask: Optional[Tensor], average: bool) -> Tuple[Tensor, Optional[Tensor]]:
+    length, batch, width = query.size(0), query.size(1), query.size(2)
+    size = width // heads
+    if len(biases) == 3:
+        q = torch.linear(query, w_q, biases[0])
+        k = torch.linear(key, w_k, biases[1])
+        v = torch.linear(value, w_v, biases[2])
+    else:
+        q = torch.linear(query, w_q)
+        k = torch.linear(key, w_k)
+        v = torch.linear(value, w_v)
+    more = 0
+    if len(extra) == 2:
+        k = torch.cat([k, extra[0].repeat([1, batch, 1])])
+        v = torch.cat([v, extra[1].repeat([1, batch, 1])])
+        more += 1
+    if add_zero:
+        k = torch.cat([k, torch.zeros([1, batch, width], dtype=k.dtype, device=k.device)])
+        v = torch.cat([v, torch.zeros([1, batch, width], dtype=v.dtype, device=v.device)])
+        more += 1
+    source = k.size(0)
+    q = q.view([length, batch, heads, size]).permute([1, 2, 0, 3])
+    k = k.view([source, batch, heads, size]).permute([1, 2, 0, 3])
+    v = v.view([source, batch, heads, size]).permute([1, 2, 0, 3])
+    scores = torch.matmul(q * torch.pow(float(size), -0.5), k.transpose(-2, -1))
+    if attn_mask is not None:
+        mask = torch.pad(attn_mask, [0, more])
+        if mask.dim() == 3:
+            mask = mask.view([batch, heads, length, source])
+        if mask.dtype == 11:
+            scores = scores.masked_fill(mask, -inf)
+        else:
+            scores = scores + mask
+    if key_padding_mask is not None:
+        padding = torch.pad(key_padding_mask, [0, more]).view([batch, 1, 1, source])
+        if padding.dtype == 11:
+            scores = scores.masked_fill(padding, -inf)
+        else:
+            scores = scores + padding
+    probabilities = torch.dropout(torch.softmax(scores, -1), dropout, training)
+    output = torch.matmul(probabilities, v).permute([2, 0, 1, 3]).contiguous().view([length, batch, width])
+    output = torch.linear(output, out_w, out_b)
+    if need_weights:
+        if average:
+            return (output, probabilities.mean([1]))
+        return (output, probabilities)
+    return (output, None)
+'''
+
 #: Methods of modules.
 LAYERS = {
     "LSTM": f"""

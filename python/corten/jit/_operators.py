@@ -19,7 +19,7 @@ LAYOUTS = ("strided", "sparse_coo", "sparse_csr", "_mkldnn", "sparse_csc", "spar
 FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 _TABLES = {"ScalarType": DTYPES, "Layout": LAYOUTS, "MemoryFormat": FORMATS}
 #: Operators that write files or read any: an archive has no business with them.
-_REFUSED = {"aten::save", "aten::from_file", "aten::_load_library"}
+_REFUSED = {"aten::save", "aten::from_file", "image::read_file", "image::write_file"}
 _ARGUMENT = re.compile(r"(?P<base>\w+)(?:\([^)]*\))?(?P<rest>(?:\[\d*\]|\?|\(\w!?\))*)\s+(?P<name>\w+)(?:=(?P<default>.*))?$")
 
 
@@ -230,7 +230,8 @@ class Operator:
 
     def _find(self, args, kwargs):
         scalar = self.scalar
-        if scalar is not None and not any(isinstance(value, corten.Tensor) for value in args):
+        container = bool(args) and isinstance(args[0], (list, dict, str))
+        if scalar is not None and (container or not any(isinstance(value, corten.Tensor) for value in args)):
             return lambda args, kwargs: scalar(*args, **kwargs)
         if self.schemas is None:
             self.schemas = [Schema(name) for name in self._names]

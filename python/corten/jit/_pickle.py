@@ -303,7 +303,7 @@ class Writer:
             parts = kind.parts if kind is not None and kind.name == "Tuple" else ()
             self.tuple(value, parts if len(parts) == len(value) else [None] * len(value))
         else:
-            self.object(value)
+            self.object(value, kind)
 
     def tuple(self, values, kinds):
         """A tuple."""
@@ -347,12 +347,12 @@ class Writer:
         self.text(str(kind))
         self.parts.append(b"tR")
 
-    def object(self, value):
+    def object(self, value, kind=None):
         """An object of a class, once."""
         if self.got(id(value)):
             return
         self.kept.append(value)
-        name, attributes = self.class_of(value)
+        name, attributes = self.class_of(value, kind)
         module, _, last = name.rpartition(".")
         self.name(module, last)
         if hasattr(attributes, "value"):

@@ -12,14 +12,14 @@ import types
 import corten
 from corten import _C
 from corten.jit import _builtins
-from corten.jit._annotations import Annotations, attribute_type, evaluated, is_tuple_class
+from corten.jit._annotations import Annotations, attribute_type, evaluated, is_script_class, is_tuple_class
 from corten.jit._compile import FunctionCompiler
-from corten.jit._layer_templates import LAYERS
+from corten.jit._layer_templates import ATTENTION, LAYERS
 from corten.jit._static import HELPERS, Method
 from corten.jit._structure import ClassText, Structure, literal, original_class, qualifier_of, short_name
 from corten.jit._templates import FUNCTIONS, MODULES
 from corten.jit._types import NONE, TENSOR, Type, UnknownTypeError
-from corten.jit.frontend import NotSupportedError, Source, SourceRange, source_of
+from corten.jit.frontend import MissingError, NotSupportedError, Source, SourceRange, source_of
 
 
 class Template:
@@ -52,13 +52,9 @@ class _Operators:
         return OperatorName(name)
 
 
-class MissingError(RuntimeError):
-    """Something of the library for which there is no TorchScript yet."""
-
-
 @functools.cache
 def _templates():
-    return {node.name: node for node in ast.parse(FUNCTIONS).body}
+    return {node.name: node for node in ast.parse(FUNCTIONS + ATTENTION).body}
 
 
 @functools.cache
@@ -272,7 +268,7 @@ class Program(Structure):
     def _function_of_template(self, name):
         if name not in self._functions:
             full = self._functions[name] = self.unique("__torch__.torch.nn.functional", name)
-            source = Source(FUNCTIONS, "<library>", 1)
+            source = Source(FUNCTIONS + ATTENTION, "<library>", 1)
             made = FunctionCompiler(self, source, _templates()[name], _space(), inlines=True)
             self.functions[full] = made.text(name)
         return self._functions[name]
@@ -325,11 +321,15 @@ class Program(Structure):
         elif issubclass(kind, enum.Enum):
             made = self.classes[name] = ClassText(name, "Enum")
             made.fields = [f"{one.name} = {literal(one.value)}" for one in kind]
-        elif getattr(kind, "_is_script_class", False):
+        elif is_script_class(kind):
             self._declare_class(kind, name, space)
         else:
             raise MissingError(f"objects of the class {kind.__name__} have no type in TorchScript")
         return name
+
+    def python_classes(self):
+        """The names of the classes of Python that were compiled."""
+        return {kind: name for kind, name in self._declared.items() if isinstance(kind, type)}
 
     def _declare_tuple(self, kind, name, space):
         made = self.classes[name] = ClassText(name, "NamedTuple")
@@ -337,27 +337,43 @@ class Program(Structure):
         for field in kind._fields:
             of_field = evaluated(annotations[field], space, self.annotations) if field in annotations else TENSOR
             made.fields.append(f"{field} : {of_field}")
-        kind._script_name = name
 
     def _declare_class(self, kind, name, space):
         """A class with methods: its attributes are those that ``__init__`` assigns."""
         made = self.classes[name] = ClassText(name, "")
-        functions = {key: value for key, value in vars(kind).items() if isinstance(value, types.FunctionType)}
+        functions = {}
+        for one in reversed(kind.__mro__[:-1]):
+            found = {key: value for key, value in vars(one).items() if isinstance(value, types.FunctionType)}
+            functions.update(found)
+            if "__init__" in found:
+                self.class_method(made, kind, found["__init__"]).declare_attributes()
         for key, value in functions.items():
-            node, source = self.parsed(value)
-            compiler = _ClassMethod(self, source, node, names_of(value), made, value)
-            if key == "__init__":
-                compiler.declare_attributes()
-        for key, value in functions.items():
-            node, source = self.parsed(value)
-            made.methods[key] = _ClassMethod(self, source, node, names_of(value), made, value).text(key)
+            made.methods[key] = self.class_method(made, kind, value).text(key)
+
+    def class_method(self, owner, kind, function):
+        """The compiler of a method of a class that is no module."""
+        node, source = self.parsed(function)
+        made = _ClassMethod(self, source, node, names_of(function), None, owner, function=function)
+        made.kind_of_self = kind
+        return made
 
 
 class _ClassMethod(FunctionCompiler):
     """A method of a class that is no module."""
 
-    def __init__(self, program, source, node, space, owner, function):
-        super().__init__(program, source, node, space, None, owner, function=function)
+    kind_of_self = None
+
+    def _call_of_super(self, node):
+        name, classes = node.func.attr, self.kind_of_self.__mro__
+        own = self.function.__qualname__.rpartition(".")[0].rpartition(".")[2]
+        place = next((place for place, one in enumerate(classes) if one.__name__ == own), 0)
+        for kind in classes[place + 1:-1]:
+            if name in vars(kind):
+                made = f"_super_{kind.__name__}_{name.strip('_')}"
+                compiler = self.program.class_method(self.owner, self.kind_of_self, vars(kind)[name])
+                self.owner.methods[made] = compiler.text(made)
+                return f"self.{made}({', '.join(self.arguments(node))})"
+        return "None"
 
     def static(self, node):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in self.bindings:
@@ -434,6 +450,8 @@ class _Raising:
 
 def _spread(compiler, node, kind, rank):
     """An argument of a template as its type has it."""
+    if isinstance(node, ast.Tuple) and "List[" in kind:
+        node = ast.copy_location(ast.List(elts=node.elts, ctx=ast.Load()), node)
     known = compiler.static(node)
     if known is None or known.text is not None or isinstance(known.value, bool):
         return node
@@ -475,7 +493,7 @@ def names_of(function):
 def _template_ids():
     found = {}
     for name in _templates():
-        value = getattr(corten.nn.functional, name, None)
+        value = getattr(corten.nn.functional, name, None) or getattr(corten, name, None)
         if value is not None:
             found[id(value)] = Template(name)
     return found
@@ -544,8 +562,10 @@ def _special():
     import warnings
 
     from corten import jit
+    from corten.nn.modules import utils
 
     return {
+        **{getattr(utils, name): _first for name in ("_single", "_pair", "_triple", "_quadruple") if hasattr(utils, name)},
         jit.annotate: _annotate, typing.cast: _second, jit.fork: _fork, jit.wait: _wait, warnings.warn: _warn,
         corten.device: _device, corten._assert: _assert, jit._unwrap_optional: _unwrap, weights_of: _weights,
     }

@@ -10,13 +10,13 @@ import corten
 from corten.jit import _running
 from corten.jit._classes import Unit
 from corten.jit._modules import LoadedModule
-from corten.jit._program import MissingError, Program
+from corten.jit._program import Program
 from corten.jit._scripted import (  # noqa: F401
     RecursiveScriptModule, ScriptFunction, ScriptModule, as_script_function, mark, scripted,
 )
 from corten.jit._traced import VERSION, _placeholder
 from corten.jit._types import UnknownTypeError
-from corten.jit.frontend import FrontendError
+from corten.jit.frontend import FrontendError, MissingError
 
 
 def script(obj=None, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
@@ -175,6 +175,7 @@ class Compilation:
             raise RuntimeError(f"Could not compile to TorchScript: {self.refusal}")
         if self.unit is None:
             self.unit = Unit(self.program.sources(), self.program.constants, VERSION, LoadedModule)
+            self.unit.python_classes = self.program.python_classes()
         return self.unit
 
     def saved_form(self, module=None):

@@ -267,6 +267,8 @@ class StaticValues:
         value = function.value
         if value in _known_results():
             return Static(_known_results()[value])
+        if isinstance(value, types.FunctionType) and not node.args:
+            return self._constant_result(value)
         if value is builtins.isinstance and len(node.args) == 2:
             return self._isinstance(node)
         if value is builtins.hasattr:
@@ -286,6 +288,25 @@ class StaticValues:
         if value is len and not isinstance(found[0].value, (corten.nn.Module, tuple, list, str)):
             return None
         return Static(value(*(one.value for one in found)))
+
+    def _constant_result(self, function):
+        """What a function without arguments gives, if it is one expression that is known."""
+        code = function.__code__
+        if code.co_argcount or code.co_kwonlyargcount or len(code.co_code) > 120:
+            return None
+        from corten.jit._program import names_of
+
+        try:
+            node, _ = self.program.parsed(function)
+        except (OSError, SyntaxError):
+            return None
+        body = [one for one in node.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+        if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
+            return None
+        inner = StaticValues()
+        inner.program, inner.space, inner.locals, inner.bindings = self.program, names_of(function), set(), {}
+        inner.module, inner.inlines = None, False
+        return inner.static(body[0].value)
 
     def _isinstance(self, node):
         found, kinds = self.static(node.args[0]), self.static(node.args[1])
@@ -376,7 +397,7 @@ def _known_results():
 
         for module in (jit, corten._jit_internal):
             _KNOWN[module.is_scripting] = True
-        _KNOWN[jit.is_tracing] = False
+        _KNOWN[jit.is_tracing] = _KNOWN[_C._get_tracing_state] = False
         for name, answer in (("is_compiling", False), ("is_dynamo_compiling", False), ("is_exporting", False)):
             function = getattr(corten.compiler, name, None)
             if function is not None:

@@ -278,18 +278,19 @@ def adaptive_max_pool1d(input: Tensor, output_size: List[int], return_indices: b
 def adaptive_max_pool2d(input: Tensor, output_size: List[int], return_indices: bool = False) -> Tensor:
     return torch.adaptive_max_pool2d(input, output_size)[0]
 
-def interpolate(input: Tensor, size: Optional[List[int]] = None, scale_factor: Optional[List[float]] = None, mode: str = "nearest", align_corners: Optional[bool] = None, recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
+def interpolate(input: Tensor, size: Union[int, List[int], None] = None, scale_factor: Union[float, List[float], None] = None, mode: str = "nearest", align_corners: Optional[bool] = None, recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
     rank = input.dim() - 2
     sizes: Optional[List[int]] = None
     scales: Optional[List[float]] = None
-    if size is not None:
-        sizes = size
-        if len(size) == 1 and rank > 1:
-            sizes = [size[0] for _ in range(rank)]
+    if isinstance(size, int):
+        sizes = [size for _ in range(rank)]
+    elif isinstance(size, List[int]):
+        sizes = size if len(size) == rank else [size[0] for _ in range(rank)]
     if scale_factor is not None:
-        factors = scale_factor
-        if len(factors) == 1 and rank > 1:
-            factors = [factors[0] for _ in range(rank)]
+        if isinstance(scale_factor, float):
+            factors = [scale_factor for _ in range(rank)]
+        else:
+            factors = scale_factor if len(scale_factor) == rank else [scale_factor[0] for _ in range(rank)]
         if recompute_scale_factor is not None and recompute_scale_factor:
             sizes = [int(torch.floor(float(input.size(place + 2)) * factors[place])) for place in range(rank)]
         else:
@@ -391,53 +392,10 @@ def fold(input: Tensor, output_size: List[int], kernel_size: List[int], dilation
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0., is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
     return torch.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 
-def _attention(query: Tensor, key: Tensor, value: Tensor, heads: int, w_q: Tensor, w_k: Tensor, w_v: Tensor, biases: List[Tensor], extra: List[Tensor], add_zero: bool, out_w: Tensor, out_b: Optional[Tensor], dropout: float, training: bool, key_padding_mask: Optional[Tensor], need_weights: bool, attn_mask: Optional[Tensor], average: bool) -> Tuple[Tensor, Optional[Tensor]]:
-    length, batch, width = query.size(0), query.size(1), query.size(2)
-    size = width // heads
-    if len(biases) == 3:
-        q = torch.linear(query, w_q, biases[0])
-        k = torch.linear(key, w_k, biases[1])
-        v = torch.linear(value, w_v, biases[2])
-    else:
-        q = torch.linear(query, w_q)
-        k = torch.linear(key, w_k)
-        v = torch.linear(value, w_v)
-    more = 0
-    if len(extra) == 2:
-        k = torch.cat([k, extra[0].repeat([1, batch, 1])])
-        v = torch.cat([v, extra[1].repeat([1, batch, 1])])
-        more += 1
-    if add_zero:
-        k = torch.cat([k, torch.zeros([1, batch, width], dtype=k.dtype, device=k.device)])
-        v = torch.cat([v, torch.zeros([1, batch, width], dtype=v.dtype, device=v.device)])
-        more += 1
-    source = k.size(0)
-    q = q.view([length, batch, heads, size]).permute([1, 2, 0, 3])
-    k = k.view([source, batch, heads, size]).permute([1, 2, 0, 3])
-    v = v.view([source, batch, heads, size]).permute([1, 2, 0, 3])
-    scores = torch.matmul(q * torch.pow(float(size), -0.5), k.transpose(-2, -1))
-    if attn_mask is not None:
-        mask = torch.pad(attn_mask, [0, more])
-        if mask.dim() == 3:
-            mask = mask.view([batch, heads, length, source])
-        if mask.dtype == 11:
-            scores = scores.masked_fill(mask, -inf)
-        else:
-            scores = scores + mask
-    if key_padding_mask is not None:
-        padding = torch.pad(key_padding_mask, [0, more]).view([batch, 1, 1, source])
-        if padding.dtype == 11:
-            scores = scores.masked_fill(padding, -inf)
-        else:
-            scores = scores + padding
-    probabilities = torch.dropout(torch.softmax(scores, -1), dropout, training)
-    output = torch.matmul(probabilities, v).permute([2, 0, 1, 3]).contiguous().view([length, batch, width])
-    output = torch.linear(output, out_w, out_b)
-    if need_weights:
-        if average:
-            return (output, probabilities.mean([1]))
-        return (output, probabilities)
-    return (output, None)
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Optional[int] = None) -> Tensor:
+    if dim is not None:
+        return torch.unique_dim(input, dim, sorted, False, False)[0]
+    return torch._unique2(input, sorted, False, False)[0]
 '''
 
 #: Methods of modules by the class that defines them.

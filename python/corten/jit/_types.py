@@ -13,8 +13,8 @@ SCALARS = {"int": int, "float": float, "bool": bool, "str": str, "complex": comp
 _SIMPLE = {
     **{name: name for name in (*SCALARS, "Tensor", "Device", "Any", "number", "Generator", "Storage", "Stream", "Layout")},
     "NoneType": "NoneType", "None": "NoneType", "Scalar": "number", "AnyList": "Any", "AnyTuple": "Any",
-    "AnyClassType": "Any", "AnyEnumType": "Any", "Capsule": "Any", "QScheme": "Any", "t": "Any", "list": "Any",
-    "tuple": "Any", "dict": "Any", "ScalarType": "int", "device": "Device",
+    "AnyClassType": "Any", "AnyEnumType": "Any", "Capsule": "Any", "QScheme": "Any", "t": "Any", "list": "list",
+    "tuple": "tuple", "dict": "dict", "ScalarType": "int", "device": "Device",
 }
 _GENERIC = {"List", "Dict", "Tuple", "Optional", "Union", "Future", "Await", "RRef", "Final"}
 
@@ -98,6 +98,8 @@ _CONTAINERS = {
     "Await": lambda kind, value: True,
     "Device": lambda kind, value: isinstance(value, corten.device),
     "Generator": lambda kind, value: isinstance(value, corten.Generator),
+    "list": lambda kind, value: isinstance(value, list), "tuple": lambda kind, value: isinstance(value, tuple),
+    "dict": lambda kind, value: isinstance(value, dict),
 }
 
 

@@ -14,16 +14,21 @@ from corten.jit._types import Type
 OPTIONAL_BOOL = Type("Optional", [Type("bool")])
 
 
-def class_of(value):
-    """The name of an object's class and its attributes with their types; of enums and tuples their values."""
+def class_of(value, unit, wanted=None):
+    """The name of an object's class and its attributes with their types; of enums and tuples their values.
+    ``wanted`` is the type that was declared, which an object of a class that inherits from it is written as."""
+    kind = type(value)
+    name = unit.python_classes.get(kind)
     if isinstance(value, enum.Enum):
-        return type(value)._script_enum, (value.value,)
+        return name or kind._script_enum, (value.value,)
     if isinstance(value, tuple):
-        return type(value)._script_name, tuple(value)
-    declared = getattr(value, "_script_type", None)
+        return name or kind._script_name, tuple(value)
+    declared = getattr(value, "_script_type", None) if name is None else unit.find_class(name)
+    if declared is None and wanted is not None and wanted.declared is not None and wanted.declared.kind == "class":
+        declared, name = wanted.declared, wanted.name
     if declared is None:
-        raise RuntimeError(f"a {type(value).__name__} has no place in an archive of TorchScript")
-    if "__getstate__" in declared.methods:
+        raise RuntimeError(f"a {kind.__name__} has no place in an archive of TorchScript")
+    if name is None and "__getstate__" in declared.methods:
         return declared.name, State(_running.method(value, "__getstate__"))
     attributes = {}
     for name, kind in declared.attributes.items():
@@ -42,18 +47,18 @@ class State:
 def write(file, name, value, unit, extra_files=None):
     """Writes an archive: ``value`` is the module, ``unit`` has the code and the constants."""
     with RecordWriter(file, name) as writer:
-        _write_pickle(writer, "data", value)
+        _write_pickle(writer, "data", value, unit)
         for source, text in unit.sources.items():
             writer.write_record(source, text)
-        _write_pickle(writer, "constants", tuple(unit.constants))
+        _write_pickle(writer, "constants", tuple(unit.constants), unit)
         for extra, content in (extra_files or {}).items():
             writer.write_record(f"extra/{extra}", content)
         writer.write_record("byteorder", b"little")
         writer.write_record("version", f"{unit.version}\n".encode())
 
 
-def _write_pickle(writer, name, value):
-    pickler = Writer(class_of)
+def _write_pickle(writer, name, value, unit):
+    pickler = Writer(lambda one, wanted: class_of(one, unit, wanted))
     writer.write_record(f"{name}.pkl", pickler.dump(value))
     for key, storage in pickler.storages.values():
         if storage.device.type != "meta":

@@ -32,6 +32,15 @@ class FrontendTypeError(FrontendError):
     """An annotation that is no type of TorchScript."""
 
 
+class MissingError(RuntimeError):
+    """Something for which there is no TorchScript here, though there may be in PyTorch."""
+
+    source_range = None
+
+    def __str__(self):
+        return super().__str__() + ("" if self.source_range is None else f":\n{self.source_range}")
+
+
 class SourceRange:
     """A place in a file of Python."""
 

@@ -66,14 +66,7 @@ def export(
         if report:
             _export.write_report(artifacts_dir, None, error)
         raise
-    if report:
-        say(f"The report is at {_export.write_report(artifacts_dir, program)}")
-    if dump_exported_program:
-        import os
-
-        import corten
-
-        corten.export.save(program.exported_program, os.path.join(artifacts_dir, "onnx_export.pt2"))
+    _record(program, report, dump_exported_program, artifacts_dir, say)
     if verify:
         _verify(program, args if isinstance(args, tuple) else (args,), kwargs)
     if f is not None:
@@ -93,6 +86,19 @@ def _check_deprecated(options):
     for name in options:
         if name not in _DEPRECATED:
             raise TypeError(f"export() got an unexpected keyword argument {name!r}")
+
+
+def _record(program, report, dump_exported_program, folder, say):
+    """Writes what the caller wants to know of an export into a folder."""
+    import os
+
+    import corten
+    from corten.onnx import _export
+
+    if report:
+        say(f"The report is at {_export.write_report(folder, program)}")
+    if dump_exported_program:
+        corten.export.save(program.exported_program, os.path.join(folder, "onnx_export.pt2"))
 
 
 def _verify(program, args, kwargs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from corten.onnx._graph import (
-    BFLOAT16, BOOL, COMPLEX, DOUBLE, DTYPE_NAMES, FLOAT, FLOATS, HALF, INT64, INTEGERS, UINT8, Graph, Node, Value, element_type,
+    BFLOAT16, BOOL, COMPLEX, DOUBLE, FLOAT, FLOATS, HALF, INT64, INTEGERS, Graph, Node, Value, element_type,
 )
 from corten.onnx.errors import OnnxExporterError
 
@@ -49,6 +49,8 @@ class Builder:
     def __init__(self, graph, opset):
         self.graph, self.opset = graph, opset
         self.out, self.outs, self.metadata, self.label = None, [], {}, ""
+        #: Whether a result of the operator, by its number, is used.
+        self.needs = lambda index: True
 
     @contextmanager
     def within(self, name):
@@ -101,6 +103,12 @@ class Builder:
                 return self.graph.constant([_number(number, dtype) for number in value.data], dtype, value.shape)
             return self.op("Cast", value, dtype=dtype, shape=value.shape, to=dtype)
         return self.scalar(value, dtype)
+
+    def cast_scalar(self, size):
+        """A size as a value without dimensions."""
+        if isinstance(size, Value):
+            return self.op("Squeeze", size, self.vector([0]), shape=())
+        return self.scalar(size, INT64)
 
     def like(self, number, value):
         """A number in the type of a value."""
@@ -282,11 +290,3 @@ def promote(*operands):
         if dtype is not None and (result is None or category(dtype) > category(result)):
             result = dtype
     return result
-
-
-def type_name(dtype):
-    """The name of an element type in messages."""
-    return DTYPE_NAMES.get(dtype, str(dtype))
-
-
-__all__ = ["UINT8", "Builder", "Meta", "category", "dimension", "join", "promote", "type_name"]

@@ -34,30 +34,34 @@ def _name(spec):
     return spec.__name__
 
 
-def leaves(specs):
-    """The specifications of tensors in the order of their arguments, and whether each is of a tensor."""
-    if specs is None:
+def aligned(specs, value):
+    """The specification of each leaf of an argument, ``None`` for those without."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return [_by_dimension(specs)]
+    if isinstance(value, dict):
+        found = specs if isinstance(specs, dict) else {}
+        return [leaf for key, part in value.items() for leaf in aligned(found.get(key), part)]
+    if isinstance(value, (list, tuple)):
+        found = list(specs) if isinstance(specs, (list, tuple)) else []
+        found += [None] * (len(value) - len(found))
+        return [leaf for spec, part in zip(found, value) for leaf in aligned(spec, part)]
+    from corten.utils._pytree import tree_leaves
+
+    parts = tree_leaves(value)
+    if len(parts) == 1 and parts[0] is value:
         return [None]
-    if isinstance(specs, dict):
-        if specs and all(isinstance(key, int) for key in specs):
-            return [specs]
-        return [leaf for part in specs.values() for leaf in leaves(part)]
-    if isinstance(specs, (list, tuple)):
-        if specs and all(part is None or isinstance(part, (str, int)) or _is_dim(part) for part in specs) and not all(
-            part is None for part in specs
-        ):
-            return [dict(enumerate(specs))]
-        return [leaf for part in specs for leaf in leaves(part)]
-    return [None]
+    found = list(specs) if isinstance(specs, (list, tuple)) and len(specs) == len(parts) else [None] * len(parts)
+    return [leaf for spec, part in zip(found, parts) for leaf in aligned(spec, part)]
 
 
-def _is_dim(spec):
-    return not isinstance(spec, (dict, list, tuple)) and (hasattr(spec, "__name__") or "Dim" in type(spec).__name__)
+def _by_dimension(spec):
+    """The specification of a tensor by its dimensions."""
+    return dict(enumerate(spec)) if isinstance(spec, (list, tuple)) else spec
 
 
 def name_inputs(names, specs, shapes):
     """Gives the symbols in the shapes of inputs the names that their specifications have."""
-    for spec, shape in zip(leaves(specs), shapes):
+    for spec, shape in zip(specs, shapes):
         if not spec or shape is None:
             continue
         for dim, part in spec.items():

@@ -82,12 +82,13 @@ class _Given:
     """What the caller said of sizes: hints for the capture, and names."""
 
     def __init__(self, model, args, kwargs, input_names, dynamic_shapes, dynamic_axes):
-        self.specs, self.axes, self.hints = dynamic_shapes, {}, None
+        self.specs, self.axes, self.hints = None, {}, None
         if dynamic_shapes is None and not dynamic_axes:
             return
         from corten.export import Dim
 
         if dynamic_shapes is not None:
+            self.specs = _specs(model, args, kwargs, dynamic_shapes)
             self.hints = _dimensions.with_hints(dynamic_shapes, Dim.DYNAMIC)
             if isinstance(self.hints, list):
                 self.hints = tuple(self.hints)
@@ -105,6 +106,20 @@ class _Given:
             for dim, axis in self.axes.get(name, {}).items():
                 if dim < len(shape) and not isinstance(shape[dim], int):
                     names.give(shape[dim], axis)
+
+
+def _specs(model, args, kwargs, dynamic_shapes):
+    """The specification of each leaf of the arguments in order."""
+    function = model.forward if _is_module(model) else model
+    try:
+        arguments = inspect.signature(function).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        arguments = dict(enumerate([*args, *kwargs.values()]))
+    if isinstance(dynamic_shapes, dict):
+        found = [dynamic_shapes.get(name) for name in arguments]
+    else:
+        found = list(dynamic_shapes)
+    return _dimensions.aligned(found, list(arguments.values()))
 
 
 def _parameters(model, args, kwargs):

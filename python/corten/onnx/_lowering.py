@@ -7,7 +7,7 @@ import operator
 
 from corten.onnx import _control, _table
 from corten.onnx._builder import Builder, Meta, dimension
-from corten.onnx._graph import ELEMENT_TYPES, Graph, Value, element_type
+from corten.onnx._graph import Graph, Value, element_type
 from corten.onnx._writes import Aliases, writes
 from corten.onnx.errors import OnnxExporterError
 
@@ -40,8 +40,7 @@ class Lowering:
         self.graph = Graph("main_graph")
         self.g = Builder(self.graph, opset)
         self.g.needs = self._needs
-        self.g.cast_scalar = self._cast_scalar
-        self.names, self.custom = names, custom or {}
+        self.names, self.custom = names, {} if custom is None else custom
         self.table = _table.load()
         self.values, self.node = {}, None
         self.aliases = Aliases(self)
@@ -89,11 +88,6 @@ class Lowering:
         """Whether a result of the node that is translated is used."""
         return any(user.op != "call_function" or user.target is not operator.getitem or user.args[1] == index and user.users
                    for user in self.node.users)
-
-    def _cast_scalar(self, size):
-        if isinstance(size, Value):
-            return self.g.op("Squeeze", size, self.g.vector([0]), shape=())
-        return self.g.scalar(size, ELEMENT_TYPES["int64"])
 
     # Graphs.
 

@@ -6,13 +6,6 @@ import operator
 
 from corten.onnx._translations import views
 
-_RESHAPED = frozenset(("view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as", "_reshape_alias"))
-_SAME = frozenset(("alias", "detach", "dropout", "alpha_dropout", "feature_dropout", "to", "contiguous", "lift_fresh", "lift"))
-_TURNED = frozenset(("transpose", "t", "swapaxes", "swapdims", "mT", "numpy_T", "permute", "movedim", "moveaxis"))
-_PARTS = frozenset(("slice", "select", "narrow"))
-_SEVERAL = frozenset(("split", "split_with_sizes", "chunk", "unbind", "tensor_split", "unsafe_split", "unsafe_chunk"))
-_VIEWS = _RESHAPED | _SAME | _TURNED | _PARTS | _SEVERAL | {"expand", "diagonal", "unfold", "expand_as"}
-
 
 def name_of(target):
     """The name of an operator without its package and overload."""
@@ -37,7 +30,7 @@ class Aliases:
         """Enters a node if it is a view."""
         if node.target is operator.getitem:
             source = node.args[0] if node.args[0] in self.base else None
-        elif name_of(node.target) in _VIEWS and _shares(node):
+        elif _is_view(node.target) and _shares(node):
             source = node.args[0]
         elif writes(node.target):
             source = node.args[0]
@@ -84,49 +77,66 @@ class Aliases:
 
     def _inverse(self, node, base, value):
         """The tensor that a view is of, when the view has a new value."""
-        lowering, name = self.lowering, name_of(node.target)
+        lowering = self.lowering
         g, whole = lowering.g, lowering.value(lowering.read(base))
-        if name in _SAME or writes(node.target):
+        if writes(node.target):
             return value
-        if name in _RESHAPED:
-            return g.op("Reshape", value, g.sizes(whole), shape=whole.shape)
-        arguments, options = lowering.argument(node.args[1:]), lowering.argument(node.kwargs)
-        if name in ("permute", "movedim", "moveaxis"):
-            if name == "permute":
-                order = [dim % whole.rank for dim in arguments[0]]
-                return g.transpose(value, [order.index(dim) for dim in range(whole.rank)])
-            return views.movedim(g, value, arguments[1], arguments[0])
-        if name in _TURNED:
-            return views.transpose(g, value, *(arguments or [-2, -1])) if whole.rank > 1 else value
-        if name in ("slice", "select", "narrow"):
-            return self._into_part(name, whole, value, arguments, options)
-        return g.refuse(f"writes into the result of {name} cannot be exported")
+        known = _INVERSES.get(name_of(node.target))
+        if known is not None:
+            found = known(g, whole, value, *lowering.argument(node.args[1:]), **lowering.argument(node.kwargs))
+            found.shape = whole.shape
+            return found
+        if node.meta["val"].shape == base.meta["val"].shape:
+            return value
+        return g.op("Reshape", value, g.sizes(whole), shape=whole.shape)
 
-    def _into_part(self, name, whole, value, arguments, options):
-        g = self.lowering.g
-        found = None
-        if name == "slice":
-            found = views.slice_scatter(g, whole, value, *arguments, **options)
-        elif name == "select":
-            found = views.select_scatter(g, whole, value, *arguments, **options)
-        else:
-            dim, start, length = arguments
-            found = views.slice_scatter(g, whole, value, dim, start, g.compute("Add", start, length))
-        found.shape = whole.shape
-        return found
+
+def _unpermuted(g, whole, value, dims):
+    order = [dim % whole.rank for dim in dims]
+    return g.transpose(value, [order.index(dim) for dim in range(whole.rank)])
+
+
+def _transposed(g, whole, value, dim0=-2, dim1=-1):
+    return views.transpose(g, value, dim0, dim1) if whole.rank > 1 else value
+
+
+def _unnarrowed(g, whole, value, dim, start, length):
+    return views.slice_scatter(g, whole, value, dim, start, g.compute("Add", start, length))
+
+
+def _refused(g, whole, value, *arguments, **options):
+    g.refuse("writes into a view with elements that are many times, or not in order, cannot be exported")
+
+
+#: What brings the value of a view back into the tensor; views that are not here are reshapes of it.
+_INVERSES = {
+    "permute": _unpermuted, "transpose": _transposed, "t": _transposed, "mT": _transposed, "numpy_T": _transposed,
+    "swapaxes": _transposed, "swapdims": _transposed,
+    "movedim": lambda g, whole, value, source, destination: views.movedim(g, value, destination, source),
+    "slice": lambda g, whole, value, *part, **named: views.slice_scatter(g, whole, value, *part, **named),
+    "select": lambda g, whole, value, dim, index: views.select_scatter(g, whole, value, dim, index),
+    "narrow": _unnarrowed, "expand": _refused, "expand_as": _refused, "diagonal": _refused, "unfold": _refused,
+    "as_strided": _refused,
+}
+
+
+def _is_view(target):
+    """Whether the schema says that results share memory with the argument; dropout that does not run does, too."""
+    schema = str(getattr(target, "_schema", ""))
+    return "(a" in schema and "!" not in schema or name_of(target).endswith("dropout")
 
 
 def _shares(node):
     """Whether the result of an operator that may copy shares memory with its argument."""
     source = node.args[0] if node.args else None
-    if not hasattr(source, "meta"):
+    if not hasattr(source, "meta") or not name_of(node.target):
         return False
     name = name_of(node.target)
     before, after = source.meta.get("val"), node.meta.get("val")
     if name == "to":
         return getattr(before, "dtype", None) == getattr(after, "dtype", None) and not node.kwargs.get("copy")
-    if name in ("contiguous", "reshape", "flatten") and hasattr(before, "is_contiguous"):
-        return name != "contiguous" or before.is_contiguous()
+    if name == "contiguous":
+        return before.is_contiguous()
     if "dropout" in name:
         return not (len(node.args) > 2 and node.args[2])
     return True

@@ -1,7 +1,8 @@
 //! What the registry says about an operator, as far as it decides how its calls are recorded.
 
+use corten_core::DType;
 use corten_ops::schema::Schema;
-use corten_ops::{AnyOp, IValue, OpDef, OpKind, Stack};
+use corten_ops::{AnyOp, IValue, OpDef, OpKind, Stack, Uint64};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -31,6 +32,8 @@ pub(super) struct Facts {
     /// An argument that makes the call immediate when it is true or not zero: it draws random numbers, or writes to
     /// arguments that the schema calls read.
     switch: Option<u8>,
+    /// It divides: of integers, a divisor of zero is an error.
+    divides: bool,
 }
 
 thread_local! {
@@ -59,12 +62,22 @@ impl Facts {
         } else {
             position("dropout_p").or(position("dropout"))
         };
-        Self { class: class(def, schema), written, device: position("device"), switch }
+        let divides = matches!(def.uint64, Some(Uint64::Quotient | Uint64::Remainder));
+        Self { class: class(def, schema), written, device: position("device"), switch, divides }
     }
 
     /// Whether a call writes argument `index`.
     pub(super) fn writes(&self, index: usize) -> bool {
         index < 64 && self.written >> index & 1 == 1
+    }
+
+    /// Whether a result of this dtype may not come about because a divisor is zero.
+    pub(super) fn may_divide_by_zero(&self, stack: &Stack, dtype: DType) -> bool {
+        if !self.divides || !dtype.is_integral(true) {
+            return false;
+        }
+        let divisor = stack.get(1).filter(|value| !matches!(value, IValue::Int(0)));
+        !matches!(divisor, Some(IValue::Int(_)))
     }
 
     /// Whether the arguments make the call random, or have it write where the schema does not say so.

@@ -12,6 +12,7 @@ mod facts;
 mod operands;
 mod program;
 mod region;
+mod shapes;
 mod statistics;
 mod trial;
 
@@ -46,8 +47,10 @@ fn handle(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
         Class::Transparent => call.redispatch(stack),
         Class::Metadata => run_apart(call, stack),
         Class::Immediate(reason) => run_now(call, stack, reason),
-        // The access itself runs the program.
-        Class::Looks => run_apart(call, stack),
+        Class::Looks => {
+            operands::flush_touched(call.op().schema(), stack)?;
+            run_apart(call, stack)
+        }
         Class::Deferrable => match program::record(&program, call, stack, &facts)? {
             program::Recorded::Yes => Ok(()),
             program::Recorded::No(reason) => run_now(call, stack, reason),

@@ -1,19 +1,18 @@
-//! The tensors of a call: which can be recorded, and what they are on the device `meta`.
+//! The tensors of a call, and which can be recorded.
 
 use crate::deferred::facts::Facts;
 use corten_core::{
-    ADINPLACEORVIEW, AUTOCAST_KEYS, AUTOGRAD_KEYS, DType, DataPtr, Device, DeviceType, DispatchKey,
-    KeySet, Layout, Programs, Result, Scalar, Storage, TensorBase, run_programs,
+    ADINPLACEORVIEW, AUTOCAST_KEYS, AUTOGRAD_KEYS, DType, DispatchKey, KeySet, Layout, Programs,
+    Result, Scalar, Storage, TensorBase, run_programs,
 };
 use corten_ops::schema::Schema;
 use corten_ops::{IValue, Stack, Tensor};
 use smallvec::SmallVec;
 
-/// A tensor of a call, its storage, and what stands for it on the device `meta`.
+/// A tensor of a call, and its storage.
 pub(super) struct Given {
     pub(super) tensor: Tensor,
     pub(super) storage: Storage,
-    pub(super) meta: Tensor,
     pub(super) writes: bool,
 }
 
@@ -34,7 +33,7 @@ pub(super) fn is_recordable(tensor: &TensorBase) -> bool {
         && USUAL.contains(tensor.key_set())
 }
 
-/// Collects the tensors of a call and makes the same call on the device `meta`.
+/// Collects the tensors of a call.
 ///
 /// # Errors
 /// The reason why it cannot be recorded.
@@ -42,66 +41,34 @@ pub(super) fn collect(
     stack: &Stack,
     facts: &Facts,
     given: &mut AllGiven,
-    meta: &mut Stack,
 ) -> Result<(), &'static str> {
     for (index, value) in stack.iter().enumerate() {
         let writes = facts.writes(index);
-        let on_meta = match value {
-            IValue::Tensor(tensor) if tensor.defined() => {
-                IValue::Tensor(take(tensor, writes, given)?)
-            }
+        match value {
+            IValue::Tensor(tensor) if tensor.defined() => take(tensor, writes, given)?,
             IValue::TensorList(list) => {
-                let taken: Result<Vec<_>, _> =
-                    list.iter().map(|tensor| take(tensor, writes, given)).collect();
-                IValue::TensorList(taken?)
+                list.iter().try_for_each(|tensor| take(tensor, writes, given))?;
             }
             IValue::OptionalTensorList(list) => {
-                let take_one = |tensor: &Option<Tensor>| {
-                    tensor.as_ref().map(|tensor| take(tensor, writes, given)).transpose()
-                };
-                let mut take_one = take_one;
-                let taken: Result<Vec<_>, _> = list.iter().map(&mut take_one).collect();
-                IValue::OptionalTensorList(taken?)
+                list.iter().flatten().try_for_each(|tensor| take(tensor, writes, given))?;
             }
-            IValue::Device(device) if device.is_cpu() => IValue::Device(meta_device()),
-            IValue::None if facts.device == Some(index as u8) => IValue::Device(meta_device()),
             IValue::Generator(_) | IValue::Storage(_) | IValue::Object(_) | IValue::Tuple(_) => {
                 return Err("it is given more than tensors and numbers");
             }
-            IValue::Device(_) => return Err("another device or layout"),
-            other => other.clone(),
-        };
-        meta.push(on_meta);
+            IValue::Device(device) if !device.is_cpu() => return Err("another device or layout"),
+            _ => {}
+        }
     }
-    check_overlap(given)
+    if given.iter().any(|one| one.writes) { check_overlap(given) } else { Ok(()) }
 }
 
-fn meta_device() -> Device {
-    Device::new(DeviceType::Meta)
-}
-
-fn take(tensor: &Tensor, writes: bool, given: &mut AllGiven) -> Result<Tensor, &'static str> {
+fn take(tensor: &Tensor, writes: bool, given: &mut AllGiven) -> Result<(), &'static str> {
     if !tensor.defined() || !is_recordable(tensor.base()) {
         return Err("a tensor that is not dense, strided and in host memory");
     }
     let storage = tensor.storage().map_err(|_| "a tensor without a storage")?;
-    let meta = on_meta(tensor, &storage).map_err(|_| "a tensor without a shape on meta")?;
-    given.push(Given { tensor: tensor.clone(), storage, meta: meta.clone(), writes });
-    Ok(meta)
-}
-
-/// A tensor like this one on the device `meta`, with a storage of its own.
-fn on_meta(tensor: &Tensor, storage: &Storage) -> Result<Tensor> {
-    let nothing = Storage::from_data_ptr(DataPtr::null(meta_device()), storage.nbytes());
-    let keys = KeySet::from_key(DispatchKey::Meta);
-    let (sizes, strides) = (tensor.sizes(), tensor.strides());
-    let offset = tensor.storage_offset();
-    let meta =
-        TensorBase::new_with_storage(nothing, tensor.dtype(), keys, &sizes, &strides, offset)?;
-    if tensor.is_wrapped_number() {
-        meta.set_wrapped_number(true);
-    }
-    Ok(meta.into())
+    given.push(Given { tensor: tensor.clone(), storage, writes });
+    Ok(())
 }
 
 /// Kernels refuse or resolve operands that overlap with what is written; `meta` does not see them.

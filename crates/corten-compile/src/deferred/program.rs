@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::operands::{AllGiven, Given, collect, flush_touched, wrapped_number};
+use super::shapes::{self, ResultOf, Results};
 use super::{region, statistics, trial};
 use crate::cache;
 use crate::ir::{Argument, BufferId, Node, Operand, Program, Role};
@@ -87,108 +88,47 @@ pub(super) fn record(
     if facts.is_switched(stack) {
         return Ok(Recorded::No("it draws random numbers or keeps statistics"));
     }
-    let (mut given, mut meta) = (AllGiven::new(), Stack::new());
-    if let Err(reason) = collect(stack, facts, &mut given, &mut meta) {
+    let mut given = AllGiven::new();
+    if let Err(reason) = collect(stack, facts, &mut given) {
         return Ok(Recorded::No(reason));
     }
-    let found = {
-        let _state = ThreadStateGuard::new(ThreadState::BELOW_MODES);
-        call.op().call_boxed_at(KeySet::from_key(DispatchKey::Meta), &mut meta)
-    };
-    if found.is_err() {
-        return Ok(Recorded::No("its results are not known without its data"));
-    }
-    let results = match results_of(&meta, &given) {
-        Ok(results) => results,
-        Err(reason) => return Ok(Recorded::No(reason)),
-    };
-    match trial::of(call.op().def(), stack) {
-        trial::Outcome::Passed => {}
-        trial::Outcome::Failed => return Ok(Recorded::No("its shape rule does not tell all")),
-        trial::Outcome::Unknown(signature) => {
-            region::expected(|| flush_touched(call.op().schema(), stack))?;
-            super::run_apart(call, stack)?;
-            // Kernels return early where there is nothing to compute.
-            if given.iter().all(|one| one.tensor.numel() > 0) {
-                trial::note(signature, agrees(stack, &results, &given));
-            }
-            return Ok(Recorded::Yes);
-        }
-    }
-    append(shared, call, stack, &given, &results)
-}
-
-/// A result of a call, from the same call on the device `meta`.
-enum ResultOf {
-    Undefined,
-    /// The argument with this number among the tensors.
-    Given(usize),
-    Fresh(Tensor),
-}
-
-type Results = SmallVec<[ResultOf; 2]>;
-
-fn results_of(meta: &Stack, given: &AllGiven) -> Result<Results, &'static str> {
-    let changed = |one: &Given| {
-        one.writes
-            && (one.meta.sizes() != one.tensor.sizes()
-                || one.meta.strides() != one.tensor.strides()
-                || one.meta.storage_offset() != one.tensor.storage_offset())
-    };
-    if given.iter().any(changed) {
-        return Err("it changes sizes in place");
-    }
-    let mut results = Results::new();
-    let mut storages = SmallVec::<[Storage; 4]>::new();
-    for value in meta.iter() {
-        let IValue::Tensor(tensor) = value else { return Err("its results are not tensors") };
-        if !tensor.defined() {
-            results.push(ResultOf::Undefined);
-            continue;
-        }
-        if let Some(index) = given.iter().position(|one| one.meta.is_same(tensor)) {
-            if !given[index].writes {
-                return Err("its result may be an argument");
-            }
-            results.push(ResultOf::Given(index));
-            continue;
-        }
-        let storage = tensor.storage().map_err(|_| "a result that is not strided")?;
-        let is_shared = |other: &Storage| other.ptr_eq(&storage);
-        let of_argument = |one: &Given| one.meta.storage().is_ok_and(|other| is_shared(&other));
-        let plain = tensor.key_set().has(DispatchKey::Meta) && !tensor.dtype().is_quantized();
-        if !plain || tensor.storage_offset() != 0 || storages.iter().any(is_shared) {
-            return Err("a result that is not a whole new tensor");
-        }
-        if given.iter().any(of_argument) {
-            return Err("its result may be an argument");
-        }
-        storages.push(storage);
-        results.push(ResultOf::Fresh(tensor.clone()));
-    }
-    Ok(results)
-}
-
-/// Whether a call that ran gave what the same call on `meta` says.
-fn agrees(stack: &Stack, results: &Results, given: &AllGiven) -> bool {
-    let one = |value: &IValue, expected: &ResultOf| {
-        let IValue::Tensor(tensor) = value else { return false };
-        match expected {
-            ResultOf::Undefined => !tensor.defined(),
-            ResultOf::Given(index) => given[*index].tensor.is_same(tensor),
-            ResultOf::Fresh(expected) => {
-                let shares =
-                    |storage: Storage| given.iter().any(|one| one.storage.ptr_eq(&storage));
-                tensor.defined()
-                    && tensor.dtype() == expected.dtype()
-                    && tensor.sizes() == expected.sizes()
-                    && tensor.strides() == expected.strides()
-                    && !tensor.storage_opt().is_none_or(shares)
+    let key = shapes::Key::of(call.op(), stack);
+    let known = match key.known() {
+        Some(known) => known,
+        None => {
+            let found = shapes::on_meta(call.op(), stack, facts, &given);
+            match (found, trial::of(call.op().def(), stack)) {
+                (Ok(results), trial::Outcome::Unknown(signature)) => {
+                    return try_call(call, stack, &given, (signature, &results));
+                }
+                (Ok(_), trial::Outcome::Failed) => Err("its shape rule does not tell all"),
+                (found, _) => {
+                    key.remember(&found);
+                    found
+                }
             }
         }
     };
-    stack.len() == results.len()
-        && stack.iter().zip(results).all(|(value, expected)| one(value, expected))
+    match known {
+        Ok(results) => append(shared, call, stack, &given, &results),
+        Err(reason) => Ok(Recorded::No(reason)),
+    }
+}
+
+/// Runs the first call of its kind at once, and sees whether it gives what its shape rule says.
+fn try_call(
+    call: &BoxedCall,
+    stack: &mut Stack,
+    given: &AllGiven,
+    (signature, results): (u64, &Results),
+) -> Result<Recorded> {
+    region::expected(|| flush_touched(call.op().schema(), stack))?;
+    super::run_apart(call, stack)?;
+    // Kernels return early where there is nothing to compute.
+    if given.iter().all(|one| one.tensor.numel() > 0) {
+        trial::note(signature, shapes::agrees(stack, results, given));
+    }
+    Ok(Recorded::Yes)
 }
 
 /// Appends a call to the program, and puts its results on the stack.
@@ -302,14 +242,14 @@ impl RecordedCalls {
                     made.push(operands[*index].operands().next().cloned());
                 }
                 ResultOf::Fresh(shape) => {
-                    let nbytes = shape.storage()?.nbytes();
+                    let nbytes = shape.nbytes;
                     let storage = Storage::without_memory(nbytes)?;
                     let tensor: Tensor = TensorBase::new_with_storage(
                         storage.clone(),
-                        shape.dtype(),
+                        shape.dtype,
                         KeySet::from_key(DispatchKey::CPU),
-                        &shape.sizes(),
-                        &shape.strides(),
+                        &shape.sizes,
+                        &shape.strides,
                         0,
                     )?
                     .into();
@@ -377,6 +317,22 @@ fn thread_number() -> usize {
     NUMBER.with(|number| std::ptr::from_ref(number).addr())
 }
 
+/// Says that this thread runs a program, also while a panic unwinds.
+struct Running<'a>(&'a AtomicUsize);
+
+impl<'a> Running<'a> {
+    fn start(runner: &'a AtomicUsize) -> Self {
+        runner.store(thread_number(), Ordering::Relaxed);
+        Self(runner)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
 impl Deferred for DeferredProgram {
     fn flush(&self, waits: bool) -> Result<()> {
         if self.is_running_here() {
@@ -384,12 +340,12 @@ impl Deferred for DeferredProgram {
         }
         region::look(self, "access", "the contents of a result are looked at")?;
         let mut recorded = if waits { self.lock() } else { self.try_lock()? };
-        self.runner.store(thread_number(), Ordering::Relaxed);
+        let running = Running::start(&self.runner);
         let outcome = recorded.run();
         for buffer in recorded.program.buffers() {
             buffer.storage.forget_use(self);
         }
-        self.runner.store(0, Ordering::Relaxed);
+        drop(running);
         // What it drops may run foreign code, which may come back here.
         let done = std::mem::take(&mut *recorded);
         drop(recorded);

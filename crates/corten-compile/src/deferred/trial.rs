@@ -5,12 +5,14 @@
 
 use corten_core::DType;
 use corten_ops::{IValue, OpDef, Stack};
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-thread_local! {
-    static KNOWN: RefCell<HashMap<u64, bool>> = RefCell::new(HashMap::new());
+static KNOWN: Mutex<Option<HashMap<u64, bool>>> = Mutex::new(None);
+
+fn lock() -> MutexGuard<'static, Option<HashMap<u64, bool>>> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is known of a kind of call.
@@ -23,7 +25,8 @@ pub(super) enum Outcome {
 
 pub(super) fn of(def: &OpDef, stack: &Stack) -> Outcome {
     let signature = signature(def, stack);
-    match KNOWN.with_borrow(|known| known.get(&signature).copied()) {
+    let known = lock().as_ref().and_then(|known| known.get(&signature).copied());
+    match known {
         Some(true) => Outcome::Passed,
         Some(false) => Outcome::Failed,
         None => Outcome::Unknown(signature),
@@ -31,7 +34,7 @@ pub(super) fn of(def: &OpDef, stack: &Stack) -> Outcome {
 }
 
 pub(super) fn note(signature: u64, passed: bool) {
-    KNOWN.with_borrow_mut(|known| known.insert(signature, passed));
+    lock().get_or_insert_default().insert(signature, passed);
 }
 
 fn signature(def: &OpDef, stack: &Stack) -> u64 {

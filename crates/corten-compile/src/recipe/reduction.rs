@@ -147,6 +147,7 @@ fn record(node: &Node, reduced: usize) -> Result<Option<Recipe>> {
         steps: vec![step],
         outputs: [(Written::Result(0), 0)].into_iter().collect(),
         reduced,
+        prepared: false,
     };
     Ok(proves(node, &recipe)?.then_some(recipe))
 }

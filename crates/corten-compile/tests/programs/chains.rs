@@ -133,3 +133,100 @@ fn division_by_zero_is_an_error() -> Result<()> {
     assert!(failed.is_err_and(|failed| failed.error.message().contains("ZeroDivisionError")));
     Ok(())
 }
+
+fn last() -> super::sketch::Given {
+    IValue::IntList([-1].into_iter().collect()).into()
+}
+
+fn yes(keep: bool) -> super::sketch::Given {
+    IValue::Bool(keep).into()
+}
+
+#[test]
+fn softmax_written_out_is_one_group() -> Result<()> {
+    let x = input(&[61, 320])?;
+    let mut sketch = Sketch::default();
+    let most = sketch.one("aten::amax", &[(&x).into(), last(), yes(true)])?;
+    let below = sketch.one("aten::sub.Tensor", &[(&x).into(), (&most).into(), 1_i64.into()])?;
+    let powers = sketch.one("aten::exp", &[(&below).into()])?;
+    let given = [(&powers).into(), last(), yes(true), IValue::None.into()];
+    let sum = sketch.one("aten::sum.dim_IntList", &given)?;
+    let result = sketch.one("aten::div.Tensor", &[(&powers).into(), (&sum).into()])?;
+    let report = sketch.check(&[&result])?;
+    assert_eq!(report.groups, [vec![0, 1, 2, 3, 4]]);
+    assert_eq!(report.removed_buffers, 4);
+    Ok(())
+}
+
+#[test]
+fn norms_written_out_keep_what_is_wanted() -> Result<()> {
+    let (x, weight) = (input(&[4, 30, 260])?, input(&[260])?);
+    let mut sketch = Sketch::default();
+    let given = [(&x).into(), last(), yes(false), IValue::None.into()];
+    let mean = sketch.one("aten::mean.dim", &given)?.unsqueeze(-1)?;
+    let centred = sketch.one("aten::sub.Tensor", &[(&x).into(), (&mean).into(), 1_i64.into()])?;
+    let given = [(&centred).into(), last(), 1_i64.into(), yes(false)];
+    let spread = sketch.one("aten::var.correction", &given)?;
+    let shifted = sketch.one("aten::add.Scalar", &[(&spread).into(), 1e-5.into(), 1_i64.into()])?;
+    let scale = sketch.one("aten::rsqrt", &[(&shifted).into()])?;
+    let column = scale.unsqueeze(-1)?;
+    let normed = sketch.one("aten::mul.Tensor", &[(&centred).into(), (&column).into()])?;
+    let scaled = sketch.one("aten::mul.Tensor", &[(&normed).into(), (&weight).into()])?;
+    let report = sketch.check(&[&scale, &mean, &scaled])?;
+    assert_eq!(report.groups, [vec![0, 1, 2, 3, 4, 5, 6]], "{}", sketch.text());
+    Ok(())
+}
+
+#[test]
+fn several_dimensions_are_a_row() -> Result<()> {
+    let (x, bias) = (input(&[6, 5, 8, 9])?, input(&[5, 1, 1])?);
+    let mut sketch = Sketch::default();
+    let moved = sketch.one("aten::add.Tensor", &[(&x).into(), (&bias).into(), 1_i64.into()])?;
+    let dims = || IValue::IntList([2, 3].into_iter().collect());
+    let most = sketch.one("aten::amax", &[(&moved).into(), dims().into(), yes(true)])?;
+    let result = sketch.one("aten::div.Tensor", &[(&moved).into(), (&most).into()])?;
+    let report = sketch.check(&[&result])?;
+    assert_eq!(report.groups, [vec![0, 1, 2]]);
+    Ok(())
+}
+
+#[test]
+fn reductions_of_other_layouts_stay_apart() -> Result<()> {
+    let x = input(&[90, 70])?.t()?;
+    let mut sketch = Sketch::default();
+    let scaled = sketch.one("aten::mul.Scalar", &[(&x).into(), 0.5.into()])?;
+    let given = [(&scaled).into(), last(), yes(true), IValue::None.into()];
+    let sum = sketch.one("aten::sum.dim_IntList", &given)?;
+    let result = sketch.one("aten::div.Tensor", &[(&scaled).into(), (&sum).into()])?;
+    let report = sketch.check(&[&result])?;
+    assert!(report.groups.iter().all(|group| !group.contains(&1)));
+    Ok(())
+}
+
+/// A batch normalisation in evaluation mode, added to `x` and cut off below zero.
+fn residual_block(x: Tensor) -> Result<()> {
+    let channels = x.size(1)?;
+    let parameter = |shift: i64| -> Result<Tensor> {
+        let values = (0..channels).map(|c| 0.3 + ((c * 7 + shift) % 5) as f32 / 3.0).collect();
+        Tensor::from_vec::<f32>(values, &[channels])
+    };
+    let mut sketch = Sketch::default();
+    let parameters = [parameter(0)?, parameter(1)?, parameter(2)?, parameter(3)?];
+    let mut given: Vec<super::sketch::Given> = vec![(&x).into()];
+    given.extend(parameters.iter().map(|parameter| parameter.into()));
+    given.extend([yes(false), 0.1.into(), 1e-5.into()]);
+    let normed = sketch.call("aten::native_batch_norm", &given)?.remove(0);
+    let sum = sketch.one("aten::add.Tensor", &[(&normed).into(), (&x).into(), 1_i64.into()])?;
+    sketch.one("aten::relu_", &[(&sum).into()])?;
+    let report = sketch.check(&[&sum])?;
+    assert_eq!(report.groups, [vec![0, 1, 2]], "{}", sketch.text());
+    Ok(())
+}
+
+#[test]
+fn batch_normalisation_joins_a_group() -> Result<()> {
+    residual_block(input(&[2, 5, 19, 23])?)?;
+    residual_block(input(&[3, 1, 40])?)?;
+    let last = input(&[2, 9, 7, 11])?.permute(&[0, 3, 1, 2])?;
+    residual_block(last)
+}

@@ -90,12 +90,34 @@ fn input(dice: &mut Dice, sizes: &[i64]) -> Result<Tensor> {
     }
 }
 
+/// A reduction of the last dimensions, with or without them.
+fn reduce(dice: &mut Dice, sketch: &mut Sketch, a: &Tensor) -> Result<Vec<Tensor>> {
+    let dims: &[i64] = if a.dim() > 2 && dice.roll(3) == 0 { &[-2, -1] } else { &[-1] };
+    let keep = dice.roll(2) == 0;
+    let none = || Given::Value(IValue::None);
+    let dim: Given = IValue::IntList(dims.iter().copied().collect()).into();
+    let keeps: Given = IValue::Bool(keep).into();
+    let made = match dice.roll(5) {
+        0 => sketch.call("aten::sum.dim_IntList", &[a.into(), dim, keeps, none()])?,
+        1 => sketch.call("aten::mean.dim", &[a.into(), dim, keeps, none()])?,
+        2 => sketch.call("aten::amax", &[a.into(), dim, keeps])?,
+        3 => sketch.call("aten::amin", &[a.into(), dim, keeps])?,
+        _ => sketch.call("aten::var.correction", &[a.into(), dim, none(), keeps])?,
+    };
+    match keep {
+        true => Ok(made),
+        false => dims.iter().try_fold(made, |made, _| {
+            made.into_iter().map(|tensor| tensor.unsqueeze(-1)).collect()
+        }),
+    }
+}
+
 fn step(dice: &mut Dice, sketch: &mut Sketch, live: &mut Vec<Tensor>) -> Result<()> {
     let a = dice.pick(live).clone();
     let b = dice.pick(live).clone();
     let alpha: Given = 1_i64.into();
     let with_alpha = |name: &str| name.contains("add") || name.contains("sub");
-    let made = match dice.roll(12) {
+    let made = match dice.roll(14) {
         0..=3 => sketch.call(*dice.pick(&UNARY), &[(&a).into()]),
         4..=6 => {
             let name = *dice.pick(&BINARY);
@@ -121,13 +143,7 @@ fn step(dice: &mut Dice, sketch: &mut Sketch, live: &mut Vec<Tensor>) -> Result<
             let mask = sketch.one("aten::gt.Scalar", &[(&a).into(), 0.5.into()])?;
             sketch.call("aten::where.self", &[(&mask).into(), (&a).into(), (&b).into()])
         }
-        _ if a.dim() > 0 && a.dtype().is_floating_point() => {
-            let dims = IValue::IntList([-1].into_iter().collect());
-            let keep = IValue::Bool(true);
-            let none = IValue::None;
-            let given = [(&a).into(), dims.into(), keep.into(), none.into()];
-            sketch.call("aten::sum.dim_IntList", &given)
-        }
+        _ if a.dim() > 0 && a.dtype().is_floating_point() => reduce(dice, sketch, &a),
         _ => return Ok(()),
     };
     // Calls that the dtypes or shapes refuse are no part of the program.
@@ -143,7 +159,8 @@ fn step(dice: &mut Dice, sketch: &mut Sketch, live: &mut Vec<Tensor>) -> Result<
 
 fn run(seed: u64) -> Result<usize> {
     let mut dice = Dice(seed | 1);
-    let shapes: [&[i64]; 6] = [&[37], &[5, 70], &[3, 4, 33], &[2, 3, 5, 7], &[300, 300], &[1, 65]];
+    let shapes: [&[i64]; 7] =
+        [&[37], &[5, 70], &[3, 4, 33], &[2, 3, 5, 11], &[300, 300], &[1, 65], &[7, 3, 200]];
     let sizes = *dice.pick(&shapes);
     let mut sketch = Sketch::default();
     let mut live = Vec::new();

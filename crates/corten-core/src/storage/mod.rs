@@ -4,6 +4,7 @@ mod bytes;
 mod copy_on_write;
 mod lent;
 mod pending;
+mod weak;
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -17,6 +18,7 @@ pub use lent::LentMemory;
 pub(crate) use lent::lock_for_fork;
 use pending::PendingUse;
 pub use pending::{Deferred, Programs, run_programs};
+pub use weak::WeakStorage;
 
 use crate::access::{AccessState, Hold, slots};
 use crate::allocator::{Allocator, get_allocator};
@@ -221,7 +223,9 @@ impl StorageImpl {
     /// Whether there is something to do [before the contents are accessed](Self::before_access).
     #[inline]
     pub(crate) fn must_check(&self, write: bool) -> bool {
-        self.has(if write { CHECK_ACCESS | CHECK_WRITE } else { CHECK_ACCESS })
+        // Whoever took a check away has written what it was about.
+        let flags = self.flags.load(Ordering::Acquire);
+        flags & if write { CHECK_ACCESS | CHECK_WRITE } else { CHECK_ACCESS } != 0
     }
 
     #[cold]
@@ -568,11 +572,6 @@ impl Storage {
         self.0.flags.fetch_or(CHECK_WRITE, Ordering::Relaxed);
     }
 
-    /// A weak reference, for caches of shared storages.
-    pub fn downgrade(&self) -> WeakStorage {
-        WeakStorage(self.0.downgrade())
-    }
-
     /// The handle to the object itself.
     pub fn as_intrusive(&self) -> &IntrusivePtr<StorageImpl> {
         &self.0
@@ -587,27 +586,6 @@ impl Storage {
 impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Storage({:?})", *self.0)
-    }
-}
-
-/// A weak reference to a storage.
-///
-/// ```
-/// use corten_core::{Device, Storage};
-///
-/// let storage = Storage::new(64, Device::CPU)?;
-/// let weak = storage.downgrade();
-/// drop(storage);
-/// assert!(weak.upgrade().is_none());
-/// # Ok::<(), corten_core::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct WeakStorage(crate::WeakPtr<StorageImpl>);
-
-impl WeakStorage {
-    /// The storage, unless it is gone.
-    pub fn upgrade(&self) -> Option<Storage> {
-        self.0.upgrade().map(Storage)
     }
 }
 

@@ -23,7 +23,7 @@ pub fn one_hot(self_: &Tensor, num_classes: i64) -> Result<Tensor> {
         shape.push(num_classes);
         return op::zeros(&shape, Some(DType::Int64), None, Some(self_.device()), None);
     }
-    if !self_.device().is_meta() {
+    if !self_.lacks_data() {
         let least = op::item(&op::min(&batched::all_items(self_))?)?.to_i64();
         ensure!(least >= 0, Runtime, "Class values must be non-negative.");
     }
@@ -31,7 +31,7 @@ pub fn one_hot(self_: &Tensor, num_classes: i64) -> Result<Tensor> {
         -1 => op::item(&op::max(self_)?)?.to_i64().saturating_add(1),
         given => {
             let most = || Ok(op::item(&op::max(&batched::all_items(self_))?)?.to_i64());
-            let fits = self_.device().is_meta() || most()? < given;
+            let fits = self_.lacks_data() || most()? < given;
             ensure!(fits, Runtime, "Class values must be smaller than num_classes.");
             given
         }

@@ -141,7 +141,8 @@ impl TensorIterator {
             if operand.is_output {
                 operand.check_cast(rules, common)?;
             }
-            if device.is_cpu() {
+            // Without data the temporary only decides the strides of the result, as it does with data.
+            if device.is_cpu() || device.is_meta() && operand.tensor.numel() != 1 {
                 operand.convert(rules, common)?;
             }
         }

@@ -31,8 +31,9 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
 /// `_onnx_write(model, write, location, write_data)`: calls `write` with the pieces of a model, and before it
 /// `write_data` with those of a file of its large tensors where that has a name.
 fn write(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    let parser =
-        parser!("_onnx_write(any model, any write, str? location=None, any? write_data=None, int? least=None)");
+    let parser = parser!(
+        "_onnx_write(any model, any write, str? location=None, any? write_data=None, int? least=None)"
+    );
     let bound = parser.parse(None, args)?;
     let model = Model::from_value(&described(bound.object(0)?)?)?;
     let send = |to: &Obj, piece: &[u8]| {

@@ -75,9 +75,9 @@ pub(super) fn described(object: &Obj) -> Py<Value> {
     if object.is_list() || object.is_tuple() {
         return Ok(Value::List(object.items()?.iter().map(described).collect::<Py<_>>()?));
     }
-    match from_object(object) {
-        Ok(value) => Ok(value),
-        Err(_) => Ok(Value::Tensor(tensor::expect(object)?.clone())),
+    match tensor::get(object) {
+        Some(found) => Ok(Value::Tensor(found.clone())),
+        None => from_object(object),
     }
 }
 

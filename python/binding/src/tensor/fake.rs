@@ -32,20 +32,23 @@ fn make(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let ty = subclass_type(class)?;
     let elem = expect(elem)?;
     let device = types::device::from_object(device)?;
-    let storage = match get(source) {
-        Some(source) => source.storage()?,
-        None => {
-            let storage = Storage::from_data_ptr(DataPtr::null(device), elem.storage()?.nbytes());
-            storage.set_access_error(Some(NO_DATA.to_owned()));
-            storage
-        }
-    };
     let bits = KeySet::of(&[DispatchKey::Conjugate, DispatchKey::Negative]);
     let keys = KeySet::for_tensor(device.device_type, elem.layout(), elem.dtype())
         .union(elem.key_set() & bits);
     let (sizes, strides, offset) = (elem.sizes(), elem.strides(), elem.storage_offset());
-    let made: Tensor =
-        TensorBase::new_with_storage(storage, elem.dtype(), keys, &sizes, &strides, offset)?.into();
+    let made: Tensor = match get(source) {
+        // A view shares the version counter, too.
+        Some(source) => {
+            let keys = source.key_set().union(keys) - (bits - keys);
+            source.base().as_view_with(elem.dtype(), keys, &sizes, &strides, offset)?.into()
+        }
+        None => {
+            let storage = Storage::from_data_ptr(DataPtr::null(device), elem.storage()?.nbytes());
+            storage.set_access_error(Some(NO_DATA.to_owned()));
+            TensorBase::new_with_storage(storage, elem.dtype(), keys, &sizes, &strides, offset)?
+                .into()
+        }
+    };
     mark_dispatch(class, &made)?;
     wrap_as(ty, made)
 }

@@ -59,7 +59,7 @@ class Recovery:
         """For each tensor sizes, strides and offset, for each number its expression."""
         values = self.problem.value
         self.pool = {}
-        for expr in self.problem.expressions():
+        for expr in (*self.problem.expressions(), *self.symbols):
             vector = tuple(values(expr, probe) for probe in self.probes)
             if all(isinstance(one, int) for one in vector):
                 self.pool.setdefault(vector, expr)
@@ -136,7 +136,7 @@ class Recovery:
         if ask is None:
             return None
         for values, expr in list(self.pool.items()):
-            if not isinstance(expr, (ex.Symbol, ex.Poly)) or values[1] == values[0]:
+            if values[1] == values[0]:
                 continue
             slope = Fraction(vector[1] - vector[0], values[1] - values[0]).limit_denominator(64)
             if slope.denominator == 1 and slope.numerator == 0:
@@ -152,18 +152,21 @@ class Recovery:
         if q < 2 or _offsets(p, q, vector, values) is None:
             return None
         symbol = max(ex.symbols_of(expr), key=str)
-        points, results = list(values), list(vector)
-        for step in range(1, q + 1):
+        points, results, seen = list(values), list(vector), set()
+        for step in range(1, 8 * q + 1):
             probe = {**self.probes[0], symbol: self.probes[0][symbol] + step}
-            if self._obedient(dict(probe)) != probe:
+            point = self.problem.value(expr, probe)
+            if point % q in seen or self._obedient(dict(probe)) != probe:
                 continue
-            run = self._flat(self.problem.run(probe))
-            points.append(self.problem.value(expr, probe))
-            results.append(ask(run))
+            seen.add(point % q)
+            points.append(point)
+            results.append(ask(self._flat(self.problem.run(probe))))
         offsets = _offsets(p, q, results, points)
         if offsets is None or offsets[0] != offsets[1]:
             return None
-        return ex.floordiv(ex.add(ex.mul(expr, p), offsets[0]), q)
+        # As windows have it: the last position, and one.
+        whole = -(-offsets[0] // q)
+        return ex.add(ex.floordiv(ex.add(ex.mul(expr, p), offsets[0] - whole * q), q), whole)
 
     def _confirm(self, found):
         """Compares the expressions to a run that did not choose them.
@@ -262,6 +265,9 @@ def _lift(expressions, value, known):
                 return ex.floordiv(expr, q)
             if -(-one // q) == value:
                 return ex.floordiv(ex.add(expr, q - 1), q)
+            for p in range(2, 4 * q):
+                if p % q and one * p // q == value:
+                    return ex.floordiv(ex.mul(expr, p), q)
         for p in (2, 3, 4):
             if abs(value - p * one) <= 8:
                 return ex.add(ex.mul(expr, p), value - p * one)

@@ -83,7 +83,52 @@ def _slice(env, self, dim=0, start=None, end=None, step=1):
     first, last = _bound(env, start, size, 0), _bound(env, end, size, size)
     if last is not size and env.evaluate(ex.relation("Lt", last, first), fallback=False):
         last = first
+    if any(symbol.unbacked for one in (first, last) for symbol in ex.symbols_of(one)):
+        return _slice_of_data(env, self, geometry, dim, (first, last, step))
     return (self, dim, env.create_symintnode(first), env.create_symintnode(last), step), {}
+
+
+class Direct:
+    """A view whose geometry a rule gives."""
+
+    def __init__(self, base, sizes, strides, offset):
+        self.base, self.sizes, self.strides, self.offset = base, sizes, strides, offset
+
+
+def _slice_of_data(env, self, geometry, dim, bounds):
+    """A slice whose bounds depend on data; so does its length, where they may lie outside."""
+    first, last, step = bounds
+    size = env.replace(geometry.sizes[dim])
+    length = ex.floordiv(ex.add(last, ex.mul(first, -1), step - 1), step)
+    inside = env.decide(ex.relation("Le", last, size)) and env.decide(ex.relation("Le", first, last)) \
+        and env.decide(ex.relation("Ge", first, 0))
+    if not inside:
+        length = env.create_unbacked_symint().node._expr
+        env._constrain_range_for_size(length, 0, env.bounds(size)[1])
+    sizes, strides = list(geometry.sizes), list(geometry.strides)
+    offset = ex.add(geometry.offset, ex.mul(first, strides[dim]))
+    sizes[dim], strides[dim] = length, ex.mul(strides[dim], step)
+    return Direct(self, sizes, strides, offset)
+
+
+@_rule("split_with_sizes")
+def _split_with_sizes(env, self, split_sizes, dim=0):
+    """Pieces whose lengths depend on data are as long as the whole together."""
+    lengths = [env.replace(_expr(one)) for one in split_sizes]
+    if not any(symbol.unbacked for one in lengths for symbol in ex.symbols_of(one)):
+        return None
+    geometry = _geometry(env, self)
+    env.expect_true(ex.relation("Eq", ex.add(*lengths), env.replace(geometry.sizes[dim])))
+    pieces, start = [], 0
+    for length in lengths:
+        if isinstance(length, ex.Symbol):
+            env._constrain_range_for_size(length)
+        sizes = list(geometry.sizes)
+        sizes[dim] = length
+        offset = ex.add(geometry.offset, ex.mul(start, geometry.strides[dim]))
+        pieces.append(Direct(self, sizes, list(geometry.strides), offset))
+        start = ex.add(start, length)
+    return pieces
 
 
 def _bound(env, value, size, default):
@@ -102,7 +147,7 @@ def _bound(env, value, size, default):
     return bound
 
 
-@_rule("unbind", "split", "split_with_sizes", "unsafe_split", "chunk", "tensor_split", "unsafe_chunk")
+@_rule("unbind", "split", "unsafe_split", "chunk", "tensor_split", "unsafe_chunk")
 def _pieces(env, self, amount=0, dim=0, **kwargs):
     geometry = _geometry(env, self)
     sizes = [env.replace(one) for one in geometry.sizes]

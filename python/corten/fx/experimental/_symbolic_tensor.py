@@ -265,6 +265,8 @@ def run(mode, func, operator, args, kwargs, fakes):
     rule = _symbolic_rules.find(operator)
     if rule is not None:
         changed = rule(env, *args, **kwargs)
+        if isinstance(changed, (list, _symbolic_rules.Direct)):
+            return _direct(mode, changed)
         if changed is not None:
             args, kwargs = changed
     problem = Problem(env, func, operator, args, kwargs, fakes)
@@ -282,6 +284,20 @@ def run(mode, func, operator, args, kwargs, fakes):
         return _fake_run._run(mode, func, operator, args, kwargs, fakes)
     device = _fake_run._result_device(func, operator, args, kwargs, fakes)
     return _wrapped(mode, problem, result, device, found)
+
+
+def _direct(mode, found):
+    """Views of given geometries."""
+    from corten._subclasses.fake_tensor import FakeTensor
+
+    if isinstance(found, list):
+        return [_direct(mode, one) for one in found]
+    geometry = SymbolicGeometry(mode.shape_env, found.sizes, found.strides, found.offset)
+    with _disable_current_modes():
+        elem = meta_of(found.base.dtype, *geometry.samples())
+    made = FakeTensor(mode, elem, found.base.device, _source=found.base)
+    attach(mode.shape_env, made, geometry)
+    return made
 
 
 def _known(value):
@@ -324,7 +340,7 @@ def solve(problem):
     hints = None
     if not any(symbol.unbacked for symbol in symbols):
         hints = flat_results(problem.run(env.backed_var_to_val))
-    for trial in _trials(problem, hints is not None):
+    for trial in _trials(problem):
         problem.trial = trial
         try:
             result = problem.run(env.samples())
@@ -376,16 +392,14 @@ def _part(problem, value):
     return str(value)
 
 
-def _trials(problem, hinted):
+def _trials(problem):
     """What may be taken for granted: nothing, then equalities of sizes, then single symbols as numbers."""
     yield {}
     env = problem.env
-    if hinted:
-        yield from _equal_sizes(problem, env.backed_var_to_val)
-        numbers = [{symbol: env.backed_var_to_val[symbol]} for symbol in problem_symbols(problem)]
-        yield from numbers
-        return
-    yield from _equal_sizes(problem, None)
+    yield from _equal_sizes(problem)
+    for symbol in problem_symbols(problem):
+        if not symbol.unbacked:
+            yield {symbol: env.backed_var_to_val[symbol]}
 
 
 def problem_symbols(problem):
@@ -394,7 +408,7 @@ def problem_symbols(problem):
     return problem.symbols()
 
 
-def _equal_sizes(problem, hints):
+def _equal_sizes(problem):
     """Assumptions that sizes of different tensors are equal, counted from the last."""
     problem.trial = {}
     sizes = [
@@ -409,7 +423,7 @@ def _equal_sizes(problem, hints):
                 pairs.append(one)
     single, together = [], {}
     for one, two in dict.fromkeys(pairs):
-        assumed = _assumption(problem, one, two, hints)
+        assumed = _assumption(problem.env, one, two)
         if assumed and assumed not in single:
             single.append(assumed)
             if together.keys().isdisjoint(assumed):
@@ -424,20 +438,21 @@ def _aligned(first, second):
     yield from ((one, two) for one in first for two in second)
 
 
-def _assumption(problem, one, two, hints):
+def _assumption(env, one, two):
     if one == two or 1 in (one, two):
         return None
     if not isinstance(one, ex.Symbol):
         one, two = two, one
     if not isinstance(one, ex.Symbol) or one in ex.symbols_of(two):
         return None
-    if hints is not None and ex.evaluate(one, hints) != ex.evaluate(two, hints):
+    known = env.hint_of(one), env.hint_of(two)
+    if None not in known and known[0] != known[1]:
         return None
-    if hints is None and not one.unbacked:
-        if not (isinstance(two, ex.Symbol) and two.unbacked):
-            return None
+    if not one.unbacked and isinstance(two, ex.Symbol) and two.unbacked:
         one, two = two, one
-    if isinstance(two, ex.Symbol) and two.unbacked == one.unbacked and problem.env._age(two) > problem.env._age(one):
+    if None in known and not one.unbacked:
+        return None
+    if isinstance(two, ex.Symbol) and two.unbacked == one.unbacked and env._age(two) > env._age(one):
         one, two = two, one
     return {one: two}
 
@@ -484,7 +499,7 @@ def lift(args, kwargs, env):
 
     def number(value):
         kind = type(value)
-        if kind is int and (value > 500 or value < -500):
+        if kind is int and (value > 500 or value < -500 or value > 20 and value in known):
             from ._recovery import lift_number
 
             expr = lift_number(env, value)

@@ -14,7 +14,7 @@ from corten.fx._symbolic_trace import Tracer
 from corten.fx.graph_module import GraphModule
 from corten.utils import _pytree as pytree
 from corten.utils._python_dispatch import (
-    TorchDispatchMode, _disable_current_modes, _get_current_dispatch_mode_stack,
+    TorchDispatchMode, _TorchDispatchModeKey, _disable_current_modes, _get_current_dispatch_mode_stack,
 )
 
 from .symbolic_shapes import is_accessor_node
@@ -72,6 +72,8 @@ _before_dispatch = []
 
 class ProxyTorchDispatchMode(TorchDispatchMode):
     """A mode that records the calls of operators as nodes of a tracer's graph."""
+
+    _mode_key = _TorchDispatchModeKey.PROXY
 
     def __init__(self, tracer, tracing_mode="real", pre_dispatch=False, _allow_fake_constant=False,
                  _error_on_data_dependent_ops=True, decomposition_table=None):
@@ -283,7 +285,7 @@ def disable_proxy_modes_tracing():
                 corten._C._set_tracing_enabled(enabled)
         return
     with _disable_current_modes() as modes, contextlib.ExitStack() as stack:
-        for mode in modes:
+        for mode in reversed(modes):
             if not isinstance(mode, ProxyTorchDispatchMode):
                 TorchDispatchMode.__enter__(mode)
                 stack.callback(TorchDispatchMode.__exit__, mode, None, None, None)

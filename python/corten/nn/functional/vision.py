@@ -8,6 +8,7 @@ import warnings
 import corten
 
 from corten._overriding import dispatch, overridden
+from corten._symbolic_functions import sym_float as _sym_float
 from ._ops import available, direct, needs, ops, pair_of
 
 direct(globals(), {name: name for name in (
@@ -90,8 +91,8 @@ def _sizes_and_scales(input, size, scale_factor, recompute):
         scales = list(scale_factor)
     else:
         scales = [scale_factor] * n
-    sizes = [math.floor(float(input.size(i + 2)) * scales[i]) for i in range(n)]
-    if any(abs(one) >= 1 << 63 for one in sizes):
+    sizes = [math.floor(_sym_float(input.size(i + 2)) * scales[i]) for i in range(n)]
+    if any(type(one) is int and abs(one) >= 1 << 63 for one in sizes):
         raise RuntimeError("Overflow when unpacking long long")
     return sizes, None if recompute else scales
 

@@ -14,6 +14,8 @@ _SAME = {
     "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh",
     "atanh": "Atanh", "ceil": "Ceil", "floor": "Floor", "sigmoid": "Sigmoid", "tanh": "Tanh", "erf": "Erf",
     "reciprocal": "Reciprocal", "sign": "Sign", "special_expit": "Sigmoid", "special_erf": "Erf", "sgn": "Sign",
+    "absolute": "Abs", "negative": "Neg", "arcsin": "Asin", "arccos": "Acos", "arctan": "Atan", "arcsinh": "Asinh",
+    "arccosh": "Acosh", "arctanh": "Atanh",
 }
 
 

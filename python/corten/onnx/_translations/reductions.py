@@ -33,6 +33,31 @@ def mean(g, self, dim=None, keepdim=False, *, dtype=None):
     return _reduction(g, "ReduceMean", g.cast(self, g.out.dtype), dim, keepdim)
 
 
+@translation("nansum", "nanmean")
+def nansum(g, self, dim=None, keepdim=False, *, dtype=None):
+    value = g.cast(self, g.out.dtype)
+    missing = g.op("IsNaN", value, dtype=BOOL, shape=value.shape)
+    total = _reduction(g, "ReduceSum", g.op("Where", missing, g.like(0.0, value), value, dtype=value.dtype, shape=value.shape), dim, keepdim)
+    if "nansum" in g.label:
+        return total
+    there = g.cast(g.op("Not", missing, shape=value.shape), value.dtype)
+    return g.binary("Div", total, _reduction(g, "ReduceSum", there, dim, keepdim))
+
+
+@translation("diff")
+def diff(g, self, n=1, dim=-1, prepend=None, append=None):
+    parts = [part for part in (prepend, self, append) if part is not None]
+    dtype, rank = self.dtype, self.rank
+    value = parts[0] if len(parts) == 1 else g.op("Concat", *parts, shape=(None,) * rank, axis=dim)
+    for _ in range(n):
+        behind, before = g.slice(value, [1], [2**63 - 1], [dim % rank]), g.slice(value, [0], [-1], [dim % rank])
+        if dtype == BOOL:
+            value = g.op("Xor", behind, before, dtype=BOOL, shape=(None,) * rank)
+        else:
+            value = g.op("Sub", behind, before, shape=(None,) * rank)
+    return value
+
+
 @translation("prod")
 def prod(g, self, dim=None, keepdim=False, *, dtype=None):
     return _reduction(g, "ReduceProd", g.cast(self, g.out.dtype), dim, keepdim)

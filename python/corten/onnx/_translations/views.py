@@ -36,6 +36,22 @@ def _regrouped(g, value, start, end, sizes):
     return g.reshape(value, [*parts[:start], *sizes, *parts[end + 1 :]], g.out.shape)
 
 
+@translation("ravel")
+def ravel(g, self):
+    return g.op("Reshape", self, g.vector([-1]))
+
+
+@translation("atleast_1d", "atleast_2d", "atleast_3d")
+def atleast(g, self):
+    if isinstance(self, (list, tuple)):
+        return tuple(atleast(g, value) for value in self)
+    least = int(g.label.split("_")[1][0])
+    while self.rank < least:
+        # A vector lies along the second of three dimensions.
+        self = g.unsqueeze(self, [self.rank if least == 3 and self.rank == 2 else 0])
+    return self
+
+
 @translation("unflatten")
 def unflatten(g, self, dim, sizes):
     dim = dim % self.rank

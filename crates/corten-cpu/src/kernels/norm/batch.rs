@@ -6,8 +6,10 @@ use super::super::support::{
 use super::columns::{self, SubMatrix};
 use super::values_of;
 use super::{InputGradient, if_asked, map_pair, parameter_dtype, tensor_of, unfilled_gradients};
+use crate::copy::strided::{Rows, gather, scatter};
 use crate::parallel::chunks::{for_each_chunk, grain_of};
-use crate::rows::loops::{row_folds, row_functions};
+use crate::pointwise::steps::Step;
+use crate::rows::loops::{map, row_folds, row_functions};
 use crate::rows::{Float, Moments, Wide};
 use crate::vec::stream;
 use corten_core::{
@@ -71,6 +73,76 @@ pub fn native_batch_norm(
         };
         Ok((out, saved(&statistics.mean)?, saved(&statistics.rstd)?))
     })
+}
+
+/// What [`native_batch_norm`] multiplies every channel by in evaluation mode, and what it adds then, for inputs of
+/// `f32`. Compiled programs do both with [`AffineStep`], among what else they do to an element.
+///
+/// # Errors
+/// `Runtime` for parameters of different lengths, and where statistics are missing.
+pub fn affine_of_running(
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    eps: f64,
+) -> Result<[Vec<f32>; 2]> {
+    let statistics = Statistics::of_running(running_mean, running_var, eps)?;
+    let (weight, bias) = (values_of(weight)?, values_of(bias)?);
+    let channels = statistics.rstd.len();
+    let fits = |list: &Option<Vec<f64>>| list.as_ref().is_none_or(|list| list.len() == channels);
+    let alike = fits(&weight) && fits(&bias) && statistics.mean.len() == channels;
+    ensure!(alike, Runtime, "batch_norm: the parameters have different lengths");
+    statistics.affine(&weight, &bias)
+}
+
+/// The loop of [`native_batch_norm`] over `f32`: output, input, factors, shifts.
+pub struct AffineStep;
+
+impl Step for AffineStep {
+    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) -> Result<()> {
+        const SIZE: i64 = size_of::<f32>() as i64;
+        /// Elements that are brought side by side at a time.
+        const PART: usize = 256;
+
+        for row in 0..n1 as i64 {
+            let start = |i: usize| at[i].wrapping_offset((strides[4 + i] * row) as isize);
+            let rows: [Rows; 4] =
+                std::array::from_fn(|i| Rows { at: start(i), inner: strides[i], outer: 0 });
+            let aligned = rows.iter().all(|row| row.at.cast::<f32>().is_aligned());
+            if aligned && strides[..2] == [SIZE, SIZE] && strides[2..4] == [0, 0] {
+                // SAFETY: the caller's: dense rows, which share no element, and one element of each parameter.
+                unsafe {
+                    let out = std::slice::from_raw_parts_mut(rows[0].at.cast::<f32>(), n0);
+                    let from = std::slice::from_raw_parts(rows[1].at.cast::<f32>(), n0);
+                    let [factor, shift] = [rows[2], rows[3]].map(|one| one.at.cast::<f32>().read());
+                    f32::affine(out, from, factor, shift);
+                }
+                continue;
+            }
+            let mut parts = [[0_f32; PART]; 4];
+            for first in (0..n0).step_by(PART) {
+                let length = PART.min(n0 - first);
+                let [out, inputs @ ..] = &mut parts;
+                // SAFETY: the caller's, of a part of the row; a part of the buffers is as long.
+                unsafe {
+                    for (part, row) in inputs.iter_mut().zip(&rows[1..]) {
+                        let part = part.as_mut_ptr().cast();
+                        gather(SIZE as usize, row.element(first), part, length, 1);
+                    }
+                    let [x, factor, shift] = inputs.each_ref().map(|part| &part[..length]);
+                    map(&mut out[..length], [x, factor, shift], Affine);
+                    let to = rows[0].element(first);
+                    scatter(SIZE as usize, out.as_ptr().cast(), to, length, 1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn runs_in_place(&self) -> bool {
+        false
+    }
 }
 
 /// Gradients with respect to input, weight and bias.
@@ -213,6 +285,26 @@ impl Statistics {
         let rstd = try_collect(var.iter().map(|var| 1.0 / (var + eps).sqrt()))?;
         Ok(Self { mean, rstd })
     }
+
+    /// What every channel is multiplied by, and what is added then.
+    fn affine<W: Wide>(
+        &self,
+        weight: &Option<Vec<f64>>,
+        bias: &Option<Vec<f64>>,
+    ) -> Result<[Vec<W>; 2]> {
+        let of = |list: &Option<Vec<f64>>, channel: usize, default: f64| {
+            list.as_ref().map_or(default, |list| list[channel])
+        };
+        let channels = self.rstd.len();
+        let mut factors: Vec<W> = try_with_capacity(channels)?;
+        let mut shifts: Vec<W> = try_with_capacity(channels)?;
+        for c in 0..channels {
+            let factor = self.rstd[c] * of(weight, c, 1.0);
+            factors.push(W::of(factor));
+            shifts.push(W::of(of(bias, c, 0.0) - self.mean[c] * factor));
+        }
+        Ok([factors, shifts])
+    }
 }
 
 fn batch_moments<T: Float>(values: &Tensor, layout: &Layout) -> Result<Vec<Moments>> {
@@ -306,16 +398,7 @@ fn normalise<T: Float>(
     weight: &Option<Vec<f64>>,
     bias: &Option<Vec<f64>>,
 ) -> Result<()> {
-    let of = |list: &Option<Vec<f64>>, channel: usize, default: f64| {
-        list.as_ref().map_or(default, |list| list[channel])
-    };
-    let mut factors: Vec<T::Wide> = try_with_capacity(layout.channels)?;
-    let mut shifts: Vec<T::Wide> = try_with_capacity(layout.channels)?;
-    for c in 0..layout.channels {
-        let factor = statistics.rstd[c] * of(weight, c, 1.0);
-        factors.push(T::Wide::of(factor));
-        shifts.push(T::Wide::of(of(bias, c, 0.0) - statistics.mean[c] * factor));
-    }
+    let [factors, shifts] = statistics.affine::<T::Wide>(weight, bias)?;
     let (out, values) = (in_memory_order(out)?, in_memory_order(values)?);
     let access = AccessSet::acquire(&[(&out, Access::Write), (&values, Access::Read)])?;
     let (out, values) = (access.write::<T>(0)?, access.read::<T>(1)?);

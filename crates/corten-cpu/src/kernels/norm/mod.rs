@@ -6,7 +6,7 @@ mod group;
 mod layer;
 mod rms;
 
-pub use batch::{native_batch_norm, native_batch_norm_backward};
+pub use batch::{AffineStep, affine_of_running, native_batch_norm, native_batch_norm_backward};
 pub use group::{native_group_norm, native_group_norm_backward};
 pub use layer::{native_layer_norm, native_layer_norm_backward};
 pub use rms::fused_rms_norm;
