@@ -399,6 +399,52 @@ def _cell(name):
     return function
 
 
+def _native_attention(query, key, value, width, heads, weight, bias, out_weight, out_bias, mask=None, need_weights=True,
+                      average=True, mask_kind=None):
+    """Attention of several heads with the batch first, which modules in evaluation mode call."""
+    linear, weights, biases = corten.nn.functional.linear, weight.chunk(3), bias.chunk(3)
+    split = [
+        linear(x, w, b).unflatten(-1, (heads, width // heads)).transpose(1, 2)
+        for x, w, b in zip((query, key, value), weights, biases)
+    ]
+    scores = (split[0] * (width // heads) ** -0.5) @ split[1].transpose(-2, -1)
+    if mask is not None:
+        if mask_kind == 1 and mask.dim() == 2:
+            mask = mask[:, None, None, :]
+        scores = scores.masked_fill(mask, -math.inf) if mask.dtype == corten.bool else scores + mask
+    found = scores.softmax(-1)
+    output = linear((found @ split[2]).transpose(1, 2).flatten(2), out_weight, out_bias)
+    if not need_weights:
+        return output, query.new_empty(0)
+    return output, found.mean(1) if average else found
+
+
+def _encoder_layer(x, width, heads, qkv_weight, qkv_bias, out_weight, out_bias, use_gelu, norm_first, eps, norm_weight_1,
+                   norm_bias_1, norm_weight_2, norm_bias_2, weight_1, bias_1, weight_2, bias_2, mask=None, mask_kind=None):
+    """A layer of an encoder, which modules in evaluation mode call."""
+    functional = corten.nn.functional
+
+    def attend(y):
+        return _native_attention(
+            y, y, y, width, heads, qkv_weight, qkv_bias, out_weight, out_bias, mask, False, True, mask_kind)[0]
+
+    def feed(y):
+        inner = functional.linear(y, weight_1, bias_1)
+        return functional.linear(functional.gelu(inner) if use_gelu else inner.relu(), weight_2, bias_2)
+
+    def first(y):
+        return functional.layer_norm(y, (width,), norm_weight_1, norm_bias_1, eps)
+
+    def second(y):
+        return functional.layer_norm(y, (width,), norm_weight_2, norm_bias_2, eps)
+
+    if norm_first:
+        x = x + attend(first(x))
+        return x + feed(second(x))
+    x = first(x + attend(x))
+    return second(x + feed(x))
+
+
 def _all_of(values, **named):
     return builtins.all(values)
 
@@ -513,6 +559,7 @@ ALWAYS = {
     **{name: (lambda name: lambda x: getattr(x, name))(name) for name in ("is_leaf", "output_nr", "retains_grad")},
     **{name: _rnn(name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
     **{name: _cell(name) for name in ("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")},
+    "_native_multi_head_attention": _native_attention, "_transformer_encoder_layer_fwd": _encoder_layer,
     "norm_except_dim": lambda *arguments: corten.norm_except_dim(*arguments),
     "prim::NumToTensor": corten.tensor, "prim::unchecked_unwrap_optional": lambda value: value,
     "prim::data": lambda x: x.data, "prim::grad": lambda x: x.grad, "prim::min": _minimum, "prim::max": _maximum,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import textwrap
 
@@ -69,6 +70,7 @@ class Source:
         self.indent = len(before) - len(before.lstrip()) if text != dedented else 0
 
 
+@functools.lru_cache(maxsize=4096)
 def source_of(obj):
     """The source of a function or class.
 
