@@ -191,8 +191,12 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
         kernel: F,
         stub: &'static Stub,
     ) -> Self {
-        let builtin = Some((Target::CompositeExplicitAutograd, kernel));
-        Self::with_builtin(def, boxed, builtin, Some(stub))
+        Self::with_builtin(
+            def,
+            boxed,
+            Some((Target::CompositeExplicitAutograd, kernel)),
+            Some(stub),
+        )
     }
 
     /// An operator made of others, differentiable through them.
