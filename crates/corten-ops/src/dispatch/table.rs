@@ -191,12 +191,8 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
         kernel: F,
         stub: &'static Stub,
     ) -> Self {
-        Self::with_builtin(
-            def,
-            boxed,
-            Some((Target::CompositeExplicitAutograd, kernel)),
-            Some(stub),
-        )
+        let builtin = Some((Target::CompositeExplicitAutograd, kernel));
+        Self::with_builtin(def, boxed, builtin, Some(stub))
     }
 
     /// An operator made of others, differentiable through them.
@@ -440,8 +436,7 @@ impl OpTable {
             return explicit;
         }
         if let Some(entry) = last(Target::CompositeImplicitAutograd) {
-            let has_kernel = |key| last(key).is_some();
-            let shadowed = explicit.is_some() || backend_of_autograd(key).is_some_and(has_kernel);
+            let shadowed = explicit.is_some() || backend_of_autograd(key).and_then(last).is_some();
             let batched = key == DispatchKey::FuncTorchBatched && self.def.batch.is_none();
             let functional = key == DispatchKey::Functionalize && explicit.is_none();
             if backend || batched || functional || (is_autograd(key) && !shadowed) {
