@@ -193,11 +193,18 @@ UNCOVERED = {
         quantized_decomposed::convert_element_type.no_fuse""",
     "the operator without out changes an argument, and has another schema": """
         aten::rrelu_with_noise.out aten::_native_batch_norm_legit.out""",
+    "what functionalisation puts in the place of writes: test_functionalize.py": """
+        aten::zero aten::copy aten::resize aten::uniform aten::normal_functional aten::random aten::random.from
+        aten::random.to aten::bernoulli.Tensor aten::exponential aten::geometric aten::cauchy aten::log_normal
+        aten::embedding_renorm aten::_native_batch_norm_legit_functional aten::rrelu_with_noise_functional aten::lift
+        aten::lift_fresh aten::lift_fresh_copy""",
+    "its results know that they are zero: test_dispatch_keys.py": "aten::_efficientzerotensor",
     "PyTorch refuses empty outputs": """
         aten::split_copy.Tensor_out aten::_int_mm.out""",
 }
 # Public names without a call, by reason.
 NAMES = {
+    "its results know that they are zero: test_dispatch_keys.py": "torch._efficientzerotensor",
     "has kernels for GPUs alone, as in PyTorch": """
         torch._scaled_dot_product_efficient_attention torch._scaled_dot_product_efficient_attention_backward""",
     "what it shares is not in a result: test_copy_on_write.py": "Tensor._lazy_clone torch._lazy_clone",

@@ -9,7 +9,7 @@ from corten._functionalization._forms import check_writable, form_of, options_of
 from corten._functionalization._state import (
     OUTSIDE, Below, State, refresh, replace, state_of, sync, thread, wrap, write,
 )
-from corten._functionalization._views import Step, copying, geometry_of, is_known
+from corten._functionalization._views import Step, copying, detached, geometry_of, is_known
 from corten.utils._python_dispatch import _overload
 
 __all__ = []
@@ -128,11 +128,11 @@ def view(call):
             args = [*args[:2], base.storage_offset()]
         steps, value = [], state.group.base
     # The base need not be up to date: the view is made again before it is read.
-    name = copying(call.name) if copies else call.name
-    if name == "aten::detach":
-        name = "aten::alias"
     with Below(call.level):
-        result = _overload(name)(value, *args, **kwargs)
+        if call.name == "aten::detach":
+            result = detached(value, copies)
+        else:
+            result = _overload(copying(call.name) if copies else call.name)(value, *args, **kwargs)
     if isinstance(result, _Tensor):
         return derived(state, result, steps, Step(call.name, args, kwargs, copies), shapes[0])
     return [

@@ -15,6 +15,7 @@ __all__ = []
 _NAMED = {
     "aten::normal_": "aten::normal_functional",
     "aten::_native_batch_norm_legit": "aten::_native_batch_norm_legit_functional",
+    "aten::_fused_moving_avg_obs_fq_helper": "aten::_fused_moving_avg_obs_fq_helper_functional",
     "aten::rrelu_with_noise": "aten::rrelu_with_noise_functional",
 }
 #: Operators that change what a tensor shows, by the view operator that shows it.

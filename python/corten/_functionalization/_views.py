@@ -21,8 +21,8 @@ class Step:
 
     def forward(self, base):
         """The view of a base."""
-        if self.name == "aten::detach" and not self.copies:
-            return _overload("aten::alias")(base)
+        if self.name == "aten::detach":
+            return detached(base, self.copies)
         if self.index is not None:
             # One of several views is made alone.
             name, args = _one_of_several(self, base)
@@ -36,6 +36,13 @@ class Step:
     def again(self, operator, *args):
         """A call of a view operator, by the form that copies where views are copied."""
         return _overload(copying(operator) if self.copies else operator)(*args)
+
+
+def detached(base, copies):
+    """A base without its history. Where there is none, as operators that have no derivative make it."""
+    if base.requires_grad:
+        return _overload("aten::detach")(base)
+    return _overload("aten::detach_copy" if copies else "aten::alias")(base)
 
 
 @functools.cache
@@ -155,9 +162,18 @@ def _itself(step, base, view):
     return view
 
 
+def _under_history(step, base, view):
+    """What was written without its history, with that of the base."""
+    if not base.requires_grad:
+        return view
+    made = base.clone()
+    made.detach().copy_(view)
+    return made
+
+
 _INVERSES = {
     "aten::alias": lambda step, base, view: step.again("aten::alias", view),
-    "aten::detach": _itself,
+    "aten::detach": _under_history,
     "aten::lift_fresh": _itself,
     "aten::as_strided": _as_strided,
     "aten::diagonal": lambda step, base, view: _overload("aten::diagonal_scatter")(base, view, *step.args),

@@ -436,8 +436,7 @@ impl OpTable {
             return explicit;
         }
         if let Some(entry) = last(Target::CompositeImplicitAutograd) {
-            let has_kernel = |key| last(key).is_some();
-            let shadowed = explicit.is_some() || backend_of_autograd(key).is_some_and(has_kernel);
+            let shadowed = explicit.is_some() || backend_of_autograd(key).and_then(last).is_some();
             let batched = key == DispatchKey::FuncTorchBatched && self.def.batch.is_none();
             let functional = key == DispatchKey::Functionalize && explicit.is_none();
             if backend || batched || functional || (is_autograd(key) && !shadowed) {
