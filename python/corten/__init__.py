@@ -98,7 +98,7 @@ for _key in ("SparseCsrCPU", "SparseCsrMeta"):
     _C._library_impl("aten::zeros", _key, _sparse_factory("zeros"))
 
 _SUBMODULES = frozenset((
-    "__config__", "__future__", "_VF", "_dynamo", "_guards", "_inductor", "_jit_internal", "_subclasses", "_utils", "accelerator", "amp", "ao", "array_api",
+    "__config__", "__future__", "_VF", "_dynamo", "_export", "_higher_order_ops", "_ops", "export", "_guards", "_inductor", "_jit_internal", "_subclasses", "_utils", "accelerator", "amp", "ao", "array_api",
     "autograd", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func",
     "functional", "fx", "futures", "gguf", "hub", "jit", "library", "linalg", "masked", "mps", "mtia", "multiprocessing", "nested", "nn", "ops",
     "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "safetensors", "serialization",
@@ -112,8 +112,8 @@ _LAZY = {
     "TypedStorage": "storage", "is_storage": "storage", "return_types": "return_types",
     "vmap": "func", "fork_rng": "random", "thread_safe_generator": "random",
     "set_default_device": "utils._device", "get_default_device": "utils._device",
-    "compile": "compiler._compile", "cond": "compiler._compile", "seed": "random",
-    "get_device_module": "utils._device", "set_warn_always": "_settings",
+    "compile": "compiler._compile", "cond": "_higher_order_ops.cond", "seed": "random",
+    "get_device_module": "utils._device", "_register_device_module": "utils._device", "set_warn_always": "_settings",
     "is_warn_always_enabled": "_settings", "use_deterministic_algorithms": "_settings",
     "are_deterministic_algorithms_enabled": "_settings",
     "is_deterministic_algorithms_warn_only_enabled": "_settings",

@@ -15,17 +15,16 @@ def _numbers():
     """The keys with PyTorch's numbers; those that PyTorch does not have come last."""
     own = ("NegativeStrides", "Named")
     found, number, later = {}, 0, []
-    first_alias = False
     for name in _C._dispatch_key_names():
         if name in own:
             later.append(name)
             continue
         kind = next((kind for kind in _RANGES if name == ("" if kind == "Dense" else _prefix(kind)) + "CPU"), None)
         if kind is not None:
+            # Behind the functionalities comes their end.
+            number += kind == "Dense"
             found[f"StartOf{kind}Backends"] = number
             number += 1
-        if name == "Autograd" and not first_alias:
-            first_alias = True
         found[name] = number
         kind = next((kind for kind in _RANGES if name == ("" if kind == "Dense" else _prefix(kind)) + "Meta"), None)
         if kind is not None:
@@ -70,8 +69,8 @@ class DispatchKeySet:
     def __init__(self, keys=()):
         if isinstance(keys, DispatchKeySet):
             self._word = keys._word
-        elif isinstance(keys, DispatchKey):
-            self._word = _word_of(keys)
+        elif isinstance(keys, (DispatchKey, str)):
+            self._word = _word_of(_parsed(keys))
         else:
             self._word = 0
             for key in keys:

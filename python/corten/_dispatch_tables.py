@@ -113,7 +113,7 @@ def _dispatch_dump_table(name):
     lines = []
     registered = _registered(name)
     for key in DispatchKey.__members__:
-        if key.startswith(("StartOf", "EndOf")) or _dispatch_is_alias_key(key) or key == "Undefined":
+        if key.startswith(("StartOf", "EndOf", "Named", "NegativeStrides")) or _dispatch_is_alias_key(key) or key == "Undefined":
             continue
         if not _C._op_serves(name, key):
             continue

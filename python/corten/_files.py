@@ -1,4 +1,4 @@
-"""Files of tensors by their endings, and ``corten inspect FILE``: .gguf, .safetensors, .pt, .npz, .npy."""
+"""Files of tensors by their endings, and ``corten inspect FILE``: .gguf, .safetensors, .onnx, .pt, .npz, .npy."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ def read(path):
         from corten import safetensors
 
         return safetensors.load_file(path)
+    if kind == ".onnx":
+        from corten.onnx._reading import weights
+
+        return weights(path)
     if kind in (".npz", ".npy"):
         from corten import _npy
 
@@ -54,7 +58,7 @@ def _looks_pickled(path):
 
 def metadata(path, value):
     """What a file says beside its tensors."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or hasattr(value, "metadata"):
         return value.metadata if hasattr(value, "metadata") else {}
     if os.path.splitext(path)[1].lower() != ".safetensors":
         return {}

@@ -117,7 +117,7 @@ def read_zip(file, options, mapped=False):
     """The object of a zip file, which has a name or is open; if it has one, storages may be maps of it."""
     archive = opened_archive(file, mapped)
     if archive.has("constants.pkl"):
-        raise RuntimeError("TorchScript archives hold programs, not only tensors, and are not read")
+        return _read_program(archive, options)
     data = archive.read("data.pkl", _LARGEST_INFLATED)
     order = assumed_byte_order()
     if archive.has("byteorder"):
@@ -135,6 +135,28 @@ def read_zip(file, options, mapped=False):
 
     storages = Storages(read, options)
     return _with_checked_sparse(lambda: options.unpickle(data, storages))
+
+
+def _read_program(archive, options):
+    """The module of an archive of TorchScript.
+
+    Raises:
+        RuntimeError: Only weights are to be loaded.
+    """
+    import warnings
+
+    from corten.jit._archive import module_of
+
+    warnings.warn(
+        "'torch.load' received a zip file that looks like a TorchScript archive dispatching to 'torch.jit.load' (call "
+        "'torch.jit.load' directly to silence this warning)", UserWarning, stacklevel=5,
+    )
+    if options.pickle_module is None:
+        raise RuntimeError(
+            "Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``. `torch.jit.load` reads "
+            "them, of which nothing runs as Python"
+        )
+    return module_of(archive, options.place, options.is_meta)
 
 
 def opened_archive(file, mapped=False):

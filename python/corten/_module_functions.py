@@ -207,26 +207,10 @@ def _shape_as_tensor(input):
 
 
 def while_loop(cond_fn, body_fn, carried_inputs):
-    """Replaces values by ``body_fn(*values)`` as long as ``cond_fn(*values)`` is true.
+    """Replaces values by ``body_fn(*values)`` as long as ``cond_fn(*values)`` is true."""
+    from corten._higher_order_ops.while_loop import while_loop as loop
 
-    Raises:
-        RuntimeError: An argument is not what it should be, or the body changes the structure.
-    """
-    if not callable(cond_fn) or not callable(body_fn):
-        raise RuntimeError("Expect cond_fn and body_fn to be callable.")
-    if not isinstance(carried_inputs, (tuple, list)):
-        raise RuntimeError(
-            f"Expect carried_inputs to be a tuple or a list of tensors, got {type(carried_inputs)}"
-        )
-    values = tuple(carried_inputs)
-    while cond_fn(*values):
-        made = body_fn(*values)
-        if not isinstance(made, (tuple, list)) or len(made) != len(values):
-            raise RuntimeError(
-                f"body_fn should return a tuple or a list of {len(values)} values, as carried_inputs has"
-            )
-        values = tuple(made)
-    return values
+    return loop(cond_fn, body_fn, carried_inputs)
 
 
 def _cast(dtype):

@@ -54,6 +54,16 @@ def _declared():
     }
 
 
+@functools.cache
+def _with_numbers():
+    return frozenset(op["name"] for op in _C._ops() if op.get("numbers"))
+
+
+def takes_numbers(name):
+    """Whether an overload for tensors is called with numbers: there is no signature for them beside it."""
+    return name in _with_numbers()
+
+
 def tags_of(name, schema):
     """The tags of an overload, in the order of their numbers."""
     kind, words, implementation = _declared().get(name, ("functional", (), ""))
@@ -64,8 +74,8 @@ def tags_of(name, schema):
     outputs = any(one.is_out for one in schema.arguments)
     if outputs:
         found.add(Tag.out)
-    elif schema.is_mutable and packet.endswith("_") and not packet.endswith("__"):
-        found.add(Tag.inplace_view if packet in _IN_PLACE_VIEWS else Tag.inplace)
+    elif Tag.inplace_view not in found and schema.is_mutable and packet.endswith("_") and not packet.endswith("__"):
+        found.add(Tag.inplace)
     if packet.endswith("_copy") and kind == "functional" and "copy" in implementation:
         found.add(Tag.view_copy)
     if implementation.startswith("pointwise"):
@@ -73,10 +83,3 @@ def tags_of(name, schema):
     if name.startswith("aten::"):
         found.add(Tag.pt2_compliant_tag)
     return sorted(found)
-
-
-#: Operators that change the sizes, the strides or the memory of a tensor.
-_IN_PLACE_VIEWS = {
-    "as_strided_", "detach_", "resize_", "resize_as_", "set_", "squeeze_", "swapaxes_", "swapdims_", "t_",
-    "transpose_", "unsqueeze_",
-}

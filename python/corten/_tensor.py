@@ -258,7 +258,21 @@ def __torch_function__(cls, func, types, args=(), kwargs=None):
 
 
 Tensor.__torch_function__ = classmethod(__torch_function__)
-Tensor.__torch_dispatch__ = _C._disabled_torch_dispatch_impl
+
+
+def _disabled_torch_dispatch_impl(func, types, args=(), kwargs=None):
+    """The result of a call that passes modes and classes of tensors by."""
+    include, exclude = _C._tls_key_sets()
+    before = _C._set_tls_key_sets(include & ~_PYTHON, exclude | _PYTHON)
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        _C._set_tls_key_sets(*before)
+
+
+_PYTHON = _C._keyset_of("Python") | _C._keyset_of("PythonTLSSnapshot")
+_C._disabled_torch_dispatch_impl = _disabled_torch_dispatch_impl
+Tensor.__torch_dispatch__ = _disabled_torch_dispatch_impl
 
 
 def _plain_functions():
@@ -436,3 +450,7 @@ del _alias, _method
 
 # As a name of the module it would list the module's names.
 del __dir__
+
+from corten.utils import _wrapper_shapes  # noqa: E402
+
+Tensor._make_wrapper_subclass = staticmethod(_wrapper_shapes.make_wrapper)

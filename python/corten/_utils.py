@@ -575,8 +575,10 @@ def classproperty(func):
 
 
 def is_compiling():
-    """Whether the calling code is being compiled."""
-    return False
+    """Whether the calling code is being compiled or exported."""
+    from corten.compiler import is_compiling as asked
+
+    return asked()
 
 
 def render_call(fn, args, kwargs):

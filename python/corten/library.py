@@ -7,6 +7,8 @@ derivative and a rule for batches. ``Library``, ``define`` and ``impl`` are the 
 
 from __future__ import annotations
 
+import contextlib
+
 import corten
 from corten import _C
 from corten._custom_op import (
@@ -62,7 +64,7 @@ class Library:
     def __init__(self, ns, kind, dispatch_key=""):
         self._kernels, self._sparse, self._own_fallbacks = [], [], []
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
-            raise ValueError(f"Unsupported library type: {kind}")
+            raise ValueError(f"Unsupported kind: {kind}")
         if ns in ("prim", "aten") and kind == "DEF":
             raise RuntimeError(
                 f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please "
@@ -153,6 +155,16 @@ def _fallback_kernel(function, with_keyset):
         return function(_overload(name), *args, **kwargs)
 
     return kernel
+
+
+@contextlib.contextmanager
+def _scoped_library(*args, **kwargs):
+    """A block with a library, whose kernels are taken back at the end."""
+    made = Library(*args, **kwargs)
+    try:
+        yield made
+    finally:
+        made._destroy()
 
 
 def _forget(qualified):

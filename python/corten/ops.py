@@ -271,6 +271,14 @@ def _packed_packet(name):
     return _quantized.packet(name)
 
 
+def _higher_order(name):
+    """An operator that takes functions, or nothing."""
+    import corten._higher_order_ops  # noqa: F401
+    from corten._ops import higher_order
+
+    return higher_order.get(name)
+
+
 def _size_packet(name):
     """An operator that gives sizes, or nothing."""
     from corten import _size_operators
@@ -288,6 +296,8 @@ class Namespace:
         qualified = f"{self._name}::{operator}"
         if operator.startswith("__") and operator.endswith("__") and not _C._op_overloads(qualified):
             raise AttributeError(operator)
+        if self._name == "higher_order" and (found := _higher_order(operator)) is not None:
+            return found
         if _C._op_overloads(qualified):
             found = Packet(qualified)
         elif self._name == "aten" and (found := _size_packet(operator)) is not None:

@@ -84,6 +84,28 @@ class Traces(unittest.TestCase):
         made = make_fx(lambda x: x.detach() + 1, decomposition_table={})(torch.ones(2))
         self.assertIn("aten.detach.default", made.code)
 
+    def test_before_dispatch(self):
+        layer = torch.nn.Linear(3, 3)
+
+        def program(x):
+            return F.layer_norm(layer(x).relu() * 2 + 1, [3]).softmax(0).to(torch.float64)
+
+        for mode in ("real", "fake"):
+            made = make_fx(program, pre_dispatch=True, tracing_mode=mode, _allow_non_fake_inputs=True)(torch.ones(3, 3))
+            names = [str(node.target) for node in made.graph.nodes if node.op == "call_function"]
+            self.assertEqual(names, [
+                "aten.linear.default", "aten.relu.default", "aten.mul.Tensor", "aten.add.Tensor",
+                "aten.layer_norm.default", "aten.softmax.int", "aten.to.dtype",
+            ])
+            torch.testing.assert_close(made(torch.ones(3, 3)), program(torch.ones(3, 3)))
+
+    def test_symbolic_sizes(self):
+        made = make_fx(lambda x: x.new_empty(x.shape[0] + 1).sum() * x.shape[1], tracing_mode="symbolic")(torch.ones(3, 4))
+        targets = [str(node.target) for node in made.graph.nodes if node.op == "call_function"]
+        self.assertEqual(targets.count("aten.sym_size.int"), 2)
+        self.assertTrue(any("add" in target for target in targets))
+        self.assertEqual(made(torch.ones(5, 2)).shape, ())
+
     def test_notes_of_nodes(self):
         made = make_fx(lambda x: x.sin().split(1))(torch.ones(2, 3))
         nodes = {node.name: node for node in made.graph.nodes}

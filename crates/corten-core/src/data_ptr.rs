@@ -179,6 +179,22 @@ impl DataPtr {
         shared
     }
 
+    /// How many references there are to the memory of a context and its deleter.
+    ///
+    /// # Safety
+    /// Context and deleter must come from one `DataPtr` that lives.
+    pub(crate) unsafe fn shares(context: *mut c_void, deleter: Deleter) -> usize {
+        if context.is_null() || deleter.context != Context::Share {
+            return 1;
+        }
+        let shared = context.cast::<Self>().cast_const();
+        // SAFETY: this deleter goes with references of `share_parts`, one of which is the caller's.
+        unsafe {
+            Arc::increment_strong_count(shared);
+            Arc::strong_count(&Arc::from_raw(shared)) - 1
+        }
+    }
+
     /// The memory of a share, which is given up with it.
     pub(crate) fn of_share(shared: Arc<Self>) -> Self {
         let (data, device) = (shared.get(), shared.device());

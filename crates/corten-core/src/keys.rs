@@ -448,6 +448,11 @@ pub const NEGATIVE_STRIDES: KeySet = KeySet::of(&[DispatchKey::NegativeStrides])
 /// The key under which in-place calls bump versions and views are registered.
 pub const ADINPLACEORVIEW: KeySet = KeySet::of(&[DispatchKey::ADInplaceOrView]);
 
+/// The key under which calls are recorded to run later, of threads that do: below all that looks at single calls,
+/// above the backends. No bit is free for a key of its own; PyTorch's key of this name is for generators of devices
+/// from outside, of which there are none here.
+pub const DEFERRED: KeySet = KeySet::of(&[DispatchKey::CustomRNGKeyId]);
+
 /// Every automatic mixed precision key.
 pub const AUTOCAST_KEYS: KeySet = KeySet::of(&[
     DispatchKey::AutocastCPU,

@@ -59,7 +59,7 @@ pub use generator::{
 };
 pub use geometry::Dims;
 pub use keys::{
-    ADINPLACEORVIEW, AUTOCAST_KEYS, AUTOGRAD_KEYS, Backend, DispatchKey, KeySet, NAMED,
+    ADINPLACEORVIEW, AUTOCAST_KEYS, AUTOGRAD_KEYS, Backend, DEFERRED, DispatchKey, KeySet, NAMED,
     NUM_RUNTIME_KEYS,
 };
 pub use layout::{Layout, MemoryFormat};
@@ -70,7 +70,9 @@ pub use refcount::{
     WeakShared, make_boxed, set_py_hooks,
 };
 pub use scalar::Scalar;
-pub use storage::{LentMemory, Materialise, Storage, StorageImpl, WeakStorage};
+pub use storage::{
+    Deferred, LentMemory, Materialise, Programs, Storage, StorageImpl, WeakStorage, run_programs,
+};
 pub use tensor::{
     AutogradMeta, AutogradMetaFactory, BackendMeta, CompressedParts, CooParts, DimName, ExtraMeta,
     FullView, Geometry, Lazy, ShapePolicy, ShownNames, SparseParts, SymbolicShape, TensorBase,

@@ -304,8 +304,13 @@ impl Storage {
     /// A storage over a mapping. Not resizable. Other processes may change shared memory at any
     /// time; programs must agree among themselves who writes.
     pub fn from_mapping(mapping: Mapping) -> Self {
-        let (start, nbytes) = (mapping.start, mapping.nbytes);
-        Self::from_data_ptr(DataPtr::with_owner(start, Box::new(mapping), Device::CPU), nbytes)
+        let (start, nbytes, sharing) = (mapping.start, mapping.nbytes, mapping.sharing);
+        let data = DataPtr::with_owner(start, Box::new(mapping), Device::CPU);
+        let storage = Self::from_data_ptr(data, nbytes);
+        if sharing == Sharing::Private {
+            storage.mark_own();
+        }
+        storage
     }
 
     /// The first `nbytes` bytes of a file; 0 means all of it. See [`Mapping::of_file`].

@@ -44,6 +44,13 @@ impl ThreadState {
     const DEFAULT: Self =
         Self { include: DEFAULT_INCLUDE, exclude: DEFAULT_EXCLUDE, modes: DEFAULT_MODES };
 
+    /// Below autograd, automatic casts and every mode: for kernels that run after their caller has gone on.
+    pub const BELOW_MODES: Self = Self {
+        include: KeySet::of(&[DispatchKey::BackendSelect]),
+        exclude: AUTOCAST_KEYS.union(BELOW_ADINPLACEORVIEW),
+        modes: MULTITHREADING | GRAD_LAYOUT,
+    };
+
     /// [`grad_mode_enabled`] in this state.
     #[inline]
     pub fn grad_mode(&self) -> bool {

@@ -185,6 +185,11 @@ impl OpDef {
         }
     }
 
+    /// Whether results depend on random numbers.
+    pub fn is_random(&self) -> bool {
+        crate::batched::is_random(self) || self.tags.contains(&"impure")
+    }
+
     /// Whether a selective build left it out: calls say so.
     pub(crate) fn is_left_out(&self) -> bool {
         self.implementation == "left out"
@@ -244,12 +249,11 @@ pub trait AnyOp: Any + Sync {
     fn implement_boxed(&'static self, target: Target, kernel: BoxedKernel) -> Registration;
     /// Lets calls pass a key.
     fn pass_through(&'static self, target: Target) -> Registration;
-    /// Takes a registration back.
+    /// Takes a registration back, if there is one of this number, and lets the next calls look for their kernels
+    /// again.
     fn deregister(&self, id: u64);
     /// What is registered, oldest first.
     fn kernels(&self) -> Vec<(Target, &'static str)>;
-    /// Lets the next calls look for their kernels again.
-    fn clear_lookups(&self);
     /// Whether a call has looked for a kernel.
     fn was_called(&self) -> bool;
     /// Whether a kernel other than a fallback serves the highest of the keys.

@@ -18,12 +18,15 @@
 
 pub use corten_autograd as autograd;
 pub use corten_blocks as blocks;
+pub use corten_compile as compile;
 pub use corten_core as core;
 pub use corten_cpu as cpu;
 #[cfg(all(feature = "cuda", unix))]
 pub use corten_cuda as cuda;
 pub use corten_data as data;
 pub use corten_io as io;
+#[cfg(feature = "onnx")]
+pub use corten_onnx as onnx;
 pub use corten_ops as ops;
 
 pub use corten_autograd::{backward, enable_grad, grad, inference_mode, no_grad};
@@ -51,9 +54,26 @@ pub mod nn {
 pub fn init() -> Result<()> {
     corten_ops::init();
     corten_cpu::init()?;
+    corten_compile::init();
+    corten_autograd::engine::set_pass_scope(deferred_pass);
     #[cfg(all(feature = "cuda", unix))]
     corten_cuda::init()?;
     corten_autograd::init()
+}
+
+/// The region of a backward pass.
+struct DeferredPass(corten_compile::Region);
+
+impl corten_autograd::engine::PassScope for DeferredPass {
+    fn finish(self: Box<Self>) -> Result<()> {
+        self.0.finish()
+    }
+}
+
+/// Backward passes of threads that record their calls are recorded, too.
+fn deferred_pass() -> Option<Box<dyn corten_autograd::engine::PassScope>> {
+    let deferred = || Box::new(DeferredPass(corten_compile::Region::enter())) as _;
+    corten_compile::defers_passes().then(deferred)
 }
 
 #[cfg(not(target_family = "wasm"))]

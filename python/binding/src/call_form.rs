@@ -11,10 +11,6 @@ use corten_core::{Device, DispatchKey};
 use corten_ops::schema::{Argument, Value};
 use corten_ops::{AnyOp, IValue, Tensor, registry};
 
-/// Operators whose overload for tensors is called with numbers: Python has no other one.
-const TENSOR_OVERLOAD_ONLY: [&str; 8] =
-    ["add", "sub", "mul", "div", "add_", "sub_", "mul_", "div_"];
-
 /// An overload with its positional arguments and those by name.
 pub(crate) struct CallForm {
     pub(crate) name: String,
@@ -32,8 +28,9 @@ impl CallForm {
         let named = Obj::dict()?;
         // Conversions say nothing of pinned memory unless they are asked for it.
         let is_conversion = called.def().name == "_to_copy";
+        // The first operand is a number only where the overload takes numbers.
+        let (takes_numbers, takes_second) = (op.def().numbers, has_scalar_overload(op));
         let on_default_device = is_new_on_default_device(given, arguments);
-        let takes_numbers = called.def().numbers || called.def().overload != op.def().overload;
         for declared in &called.schema().arguments {
             let place = given.iter().position(|other| other.name == declared.name);
             let value = place.and_then(|place| arguments.get(place)).cloned().unwrap_or_default();
@@ -49,10 +46,13 @@ impl CallForm {
                     )?;
                 }
                 (true, true) => {}
-                (true, false) => named
-                    .dict_set(&Obj::str_from(&declared.name)?, &object(value, takes_numbers)?)?,
+                (true, false) => named.dict_set(
+                    &Obj::str_from(&declared.name)?,
+                    &object(value, takes_numbers || takes_second && place == Some(1))?,
+                )?,
                 (false, _) => {
-                    positional.push(object(value, takes_numbers)?);
+                    positional
+                        .push(object(value, takes_numbers || takes_second && place == Some(1))?);
                     if !left_out {
                         needed = positional.len();
                     }
@@ -68,10 +68,7 @@ impl CallForm {
 fn for_number(op: &'static dyn AnyOp, arguments: &[IValue]) -> Option<&'static dyn AnyOp> {
     let def = op.def();
     let [_, IValue::Tensor(second), ..] = arguments else { return None };
-    if def.overload != "Tensor"
-        || TENSOR_OVERLOAD_ONLY.contains(&def.name)
-        || !second.is_wrapped_number()
-    {
+    if def.overload != "Tensor" || def.numbers || !second.is_wrapped_number() {
         return None;
     }
     registry::find(&format!("{}::{}.Scalar", def.namespace, def.name))
@@ -87,6 +84,13 @@ fn is_new_on_default_device(declared: &[Argument], arguments: &[IValue]) -> bool
     matches!(value("pin_memory"), Some(IValue::Bool(false)))
         && matches!(value("device"), Some(IValue::None))
         && !arguments.iter().any(|it| matches!(it, IValue::Tensor(_) | IValue::TensorList(_)))
+}
+
+/// Whether an overload for tensors has one for a number beside it, so that Python may give it numbers.
+fn has_scalar_overload(op: &'static dyn AnyOp) -> bool {
+    let def = op.def();
+    let found = || registry::find(&format!("{}::{}.Scalar", def.namespace, def.name));
+    def.overload == "Tensor" && found().is_some()
 }
 
 /// An argument as an object of Python.

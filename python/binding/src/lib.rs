@@ -13,6 +13,7 @@ mod autocast;
 mod autograd;
 mod blocks;
 mod call_form;
+mod compile;
 mod creation;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -88,6 +89,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(autocast::functions());
     rows.extend(autograd::functions());
     rows.extend(blocks::functions());
+    rows.extend(compile::functions());
     rows.extend(creation::functions());
     #[cfg(feature = "cuda")]
     rows.extend(cuda::functions());

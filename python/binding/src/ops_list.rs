@@ -84,6 +84,7 @@ fn describe(op: &'static dyn AnyOp) -> Py<Obj> {
     set(name!("name"), Obj::str_from(&def.qualified_name()))?;
     set(name!("schema"), Obj::str_from(&format!("{}::{}", def.namespace, def.schema)))?;
     set(name!("tags"), tags)?;
+    set(name!("numbers"), Ok(Obj::bool(def.numbers)))?;
     let kind = match def.kind {
         OpKind::Functional => "functional",
         OpKind::Inplace => "inplace",

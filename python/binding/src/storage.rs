@@ -44,6 +44,7 @@ impl Class for PyStorage {
                 method!("size", |s: &Obj, _a: Args<'_>| Obj::int(get_this(s).nbytes() as i64)),
                 method!("element_size", |_s: &Obj, _a: Args<'_>| Obj::int(1)),
                 method!("data_ptr", |s: &Obj, _a: Args<'_>| {
+                    get_this(s).flush()?;
                     // Whoever has the address may write: other shares keep their memory.
                     if get_this(s).is_copy_on_write() {
                         get_this(s).materialise()?;

@@ -13,15 +13,16 @@ class OptimizedModule(Module):
     The names of its parameters and the keys of its state begin with ``_orig_mod``.
     """
 
-    def __init__(self, mod):
+    def __init__(self, mod, dynamo_ctx=None):
         super().__init__()
         self._modules["_orig_mod"] = mod
-
-    def forward(self, *args, **kwargs):
-        return self._orig_mod(*args, **kwargs)
+        object.__setattr__(self, "dynamo_ctx", dynamo_ctx)
+        call = mod.__call__
+        object.__setattr__(self, "forward", call if dynamo_ctx is None else dynamo_ctx(call))
+        object.__setattr__(self, "_torchdynamo_orig_callable", mod.forward)
 
     def __reduce__(self):
-        return type(self), (self._orig_mod,)
+        return type(self), (self._orig_mod, self.dynamo_ctx)
 
     @property
     def training(self):
@@ -58,8 +59,8 @@ class OptimizedModule(Module):
 
 
 def is_dynamo_supported():
-    """Whether functions can be compiled: they run as they are."""
-    return False
+    """Whether functions can be compiled."""
+    return True
 
 
 is_inductor_supported = is_dynamo_supported

@@ -122,7 +122,7 @@ def view(call):
     args, kwargs = list(call.args[1:]), call.kwargs
     shapes = geometry_of(call.name, base, args, kwargs) if copies else [None]
     steps, value = state.steps, state.value
-    if call.name == "aten::as_strided" and copies and steps:
+    if call.name == "aten::as_strided" and copies and steps and not _is_like_memory(base):
         # What the strides are of is the memory, which the base has.
         if len(args) < 3 or args[2] is None:
             args = [*args[:2], base.storage_offset()]
@@ -139,6 +139,11 @@ def view(call):
         derived(state, one, steps, Step(call.name, args, kwargs, copies, index), shapes[index] if copies else None)
         for index, one in enumerate(result)
     ]
+
+
+def _is_like_memory(wrapper):
+    """Whether a copy of a view has the elements where the memory has them."""
+    return wrapper.storage_offset() == 0 and wrapper.is_contiguous()
 
 
 def derived(state, value, steps, step, geometry):
@@ -163,7 +168,7 @@ def show(target, state, step):
     """Lets a wrapper show something else of its memory."""
     value, steps = state.value, [*state.steps, step]
     if step.copies:
-        if step.name == "aten::as_strided" and state.steps:
+        if step.name == "aten::as_strided" and state.steps and not _is_like_memory(target):
             if len(step.args) < 3 or step.args[2] is None:
                 step.args = [*step.args[:2], target.storage_offset()]
             value, steps = state.group.base, [step]
@@ -182,11 +187,34 @@ def written(call):
     args, kwargs = call.inner_arguments()
     if not all(call.is_wrapper(one) for one in flat):
         return _onto_values(call, flat, args, kwargs)
+    if any(_overlaps(one) for one in flat):
+        raise RuntimeError(
+            "functionalization: encountered a tensor being mutated that has internal overlap. Please clone() the tensor "
+            "before performing the operation."
+        )
     values = _values_written(call, targets, args, kwargs)
     _check(call, flat, values)
     for target, value in zip(flat, values[:len(flat)]):
         write(target, state_of(target), value)
     return _results(call, targets, values[len(flat):])
+
+
+def _overlaps(tensor):
+    """Whether two elements of a tensor have one place in memory."""
+    dims = sorted((step, size) for size, step in zip(tensor.size(), tensor.stride()) if size > 1)
+    if not tensor.numel() or tensor.layout != _C.strided:
+        return False
+    extent = 1
+    for step, size in dims:
+        if step < extent:
+            break
+        extent += (size - 1) * step
+    else:
+        return False
+    places = [0]
+    for step, size in dims:
+        places = [place + step * index for place in places for index in range(size)]
+    return len(set(places)) < len(places)
 
 
 def _onto_values(call, flat, args, kwargs):

@@ -37,11 +37,15 @@ def _resize(call):
             raise RuntimeError(
                 "Attempted to resize a view tensor to a larger size. This is not allowed in the functionalization pass"
             )
-        state.group.base, state.geometry = value, None
-        state.group.updates.clear()
-        state.group.size = needed
-        state.group.generation += 1
-        state.generation = state.group.generation
+        if state.group.members == 1:
+            state.group = AliasGroup(value)
+            state.group.members = 1
+        else:
+            state.group.base = value
+            state.group.updates.clear()
+            state.group.size = needed
+            state.group.generation += 1
+        state.geometry, state.generation = None, state.group.generation
         replace(target, state, value)
         return target
     strides = contiguous_strides(sizes)

@@ -80,8 +80,7 @@ class Below:
 class AliasGroup:
     """What wrappers share that would share memory."""
 
-    __slots__ = ("base", "frozen", "generation", "hidden_from_autograd", "inductor_resized", "mutations", "size",
-                 "storage_mutations", "updates")
+    __slots__ = ("base", "frozen", "generation", "hidden_from_autograd", "members", "mutations", "size", "updates")
 
     def __init__(self, base):
         self.base = base
@@ -89,9 +88,9 @@ class AliasGroup:
         self.generation = 0
         self.frozen = False
         self.mutations = 0
-        self.storage_mutations = 0
         self.hidden_from_autograd = 0
-        self.inductor_resized = 0
+        #: How many wrappers were made of it.
+        self.members = 0
         self.size = base.numel() * base.element_size()
 
     def add(self, value, steps):
@@ -136,6 +135,7 @@ class State:
     def __init__(self, value, level, group=None, steps=(), multi_output=False):
         self.value, self.level = value, level
         self.group = AliasGroup(value) if group is None else group
+        self.group.members += 1
         self.steps = list(steps)
         self.generation = 0
         self.multi_output = multi_output

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+
+from corten import _C
 from corten.utils._python_dispatch import _overload
 
 __all__ = []
@@ -35,13 +38,11 @@ class Step:
         return _overload(copying(operator) if self.copies else operator)(*args)
 
 
+@functools.cache
 def copying(name):
-    """The name of the operator that copies what a view operator shows."""
-    space, _, rest = name.partition("::")
-    if name in _WITHOUT_COPY:
-        return name
-    packet, dot, overload = rest.partition(".")
-    return f"{space}::{packet}_copy{dot}{overload}"
+    """The name of the operator that copies what a view operator shows; the operator's own where there is none."""
+    packet, dot, overload = name.partition(".")
+    return f"{packet}_copy{dot}{overload}" if overload in _C._op_overloads(f"{packet}_copy") else name
 
 
 def geometry_of(name, wrapper, args, kwargs):
@@ -59,11 +60,6 @@ def geometry_of(name, wrapper, args, kwargs):
         result = _overload(name)(shown, *args, **kwargs)
     views = result if isinstance(result, (list, tuple)) else [result]
     return [(one.size(), one.stride(), one.storage_offset()) for one in views]
-
-
-#: View operators that have no form that copies.
-_WITHOUT_COPY = {"aten::_unsafe_view", "aten::_neg_view", "aten::_reshape_alias", "aten::lift_fresh",
-                 "aten::flip_view"}
 
 
 def is_known(name):

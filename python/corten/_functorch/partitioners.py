@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections import defaultdict
-
 import corten
 from corten import fx
+from corten._tags import _declared
 
 from ._max_flow import FlowNetwork
 
@@ -133,24 +132,18 @@ def _needed(joint_module, num_fwd_outputs, behind):
 
 # The least that is to be saved
 
-_CHEAP = frozenset(
-    "abs add alias amax amin bitwise_and bitwise_not bitwise_or ceil clamp clamp_min clamp_max clone cos cosh detach div "
-    "empty empty_like eq erf exp expand expm1 fill floor full full_like ge getitem gelu gt hardswish le leaky_relu log "
-    "log1p logical_and logical_not logical_or lt masked_fill maximum minimum mul ne neg new_full new_ones new_zeros "
-    "ones ones_like permute pow reciprocal relu remainder rsqrt rsub select sigmoid sign silu sin sinh slice sqrt square "
-    "squeeze sub t tan tanh to transpose unsqueeze view where zeros zeros_like _to_copy _unsafe_view arange "
-    "scalar_tensor broadcast_in_dim reshape unbind split split_with_sizes as_strided diagonal".split()
-)
-
-
-def _name(node):
-    return getattr(node.target, "__name__", str(node.target)).split(".")[0]
+def _is_cheap(overload):
+    """Whether an operator computes element by element, makes a view, or fills memory."""
+    if corten.Tag.pointwise in overload.tags or overload.is_view:
+        return True
+    _, words, implementation = _declared().get(overload._qualified, ("", (), ""))
+    return "factory" in words or "nested_unary" in words or implementation.startswith(("pointwise", "any copy"))
 
 
 def _may_recompute(node):
     if node.op != "call_function" or node.is_impure():
         return False
-    return node.target is operator.getitem or _name(node) in _CHEAP
+    return node.target is operator.getitem or hasattr(node.target, "tags") and _is_cheap(node.target)
 
 
 def _bytes(node):
@@ -226,13 +219,3 @@ def draw_graph(traced, fname, figname="fx_graph", clear_meta=True, prog=None, pa
 def get_aten_target(node):
     """The operator that a node calls, without its overload."""
     return getattr(node.target, "overloadpacket", node.target)
-
-
-def pointwise_ops():
-    """Operators that are computed element by element."""
-    found = defaultdict(bool)
-    for name in sorted(_CHEAP):
-        packet = getattr(corten.ops.aten, name, None)
-        if packet is not None:
-            found[packet] = True
-    return list(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import corten
+from corten._ops import HigherOrderOperator
 from corten.utils._pytree import tree_leaves, tree_map_only
 
 _ALLOWED = (
@@ -11,7 +12,27 @@ _ALLOWED = (
 )
 
 
-def out_dtype(op, output_dtype, *args):
+class OutDtypeOperator(HigherOrderOperator):
+    """``torch.ops.higher_order.out_dtype``."""
+
+    def __init__(self):
+        super().__init__("out_dtype")
+
+    def run(self, op, output_dtype, *args):
+        """The result of the operator in a dtype."""
+        return _computed(op, output_dtype, args)
+
+    def record(self, recorder, op, output_dtype, *args):
+        """A node of its own."""
+        from corten.export._recorder import paused
+
+        with paused():
+            result = self.run(op, output_dtype, *args)
+            recorder.emit(self, (op, output_dtype, *args), {}, result)
+        return result
+
+
+def _computed(op, output_dtype, args):
     """The result of an operator in a dtype: tensors are promoted with it before the operator is called.
 
     Raises:
@@ -34,3 +55,6 @@ def out_dtype(op, output_dtype, *args):
 def _is_product_of_bytes(op, output_dtype, args):
     is_product = str(op) == "aten.mm.default" and output_dtype == corten.int32
     return is_product and all(one.dtype == corten.int8 for one in args)
+
+
+out_dtype = OutDtypeOperator()

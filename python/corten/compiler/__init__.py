@@ -1,9 +1,12 @@
-"""Compilation. There is no compiler behind this yet: functions are run as they are."""
+"""Compilation: what a function computes is recorded and run in groups. See :func:`corten.compile`."""
 
 from __future__ import annotations
 
+from corten import _C
 from corten.compiler import config
 from corten.compiler._compile import compile  # noqa: F401
+from corten.compiler._explain import explain  # noqa: F401
+from corten.compiler._regions import not_compiled
 from corten.compiler._settings import (
     cudagraph_mark_warmup_incomplete, get_default_backend, keep_tensor_guards_unsafe, list_backends,
     load_cache_artifacts, nested_compile_region, nonstrict_trace, save_cache_artifacts,
@@ -23,31 +26,68 @@ __all__ = [
 ]
 
 
+#: Whether a program is being exported.
+_is_compiling_flag = _is_exporting_flag = False
+
+
 def is_compiling():
+    """Whether the calling code is being compiled or exported."""
+    return _is_compiling_flag
+
+
+def is_exporting():
+    """Whether the calling code is being exported."""
+    return _is_exporting_flag
+
+
+def is_dynamo_compiling():
     """Whether the calling code is being compiled."""
+    return _C._region_active()
+
+
+def is_dynamo_compiling():
+    """As ``is_compiling``."""
+    return _C._region_active()
+
+
+def is_exporting():
+    """Whether the calling code is being exported."""
     return False
 
 
-is_dynamo_compiling = is_exporting = is_compiling
-
-
 def disable(fn=None, recursive=True, *, reason=None):
-    """Keeps a function out of compilation."""
-    return (lambda function: function) if fn is None else fn
+    """Keeps a function, or a module, out of compilation."""
+    if fn is None:
+        return lambda function: disable(function, recursive, reason=reason)
+    from corten._dynamo.eval_frame import OptimizedModule
+    from corten.nn import Module
+
+    if isinstance(fn, Module):
+        return OptimizedModule(fn, not_compiled)
+    return not_compiled(fn)
 
 
 def allow_in_graph(fn):
     """Takes a function into compilation as one piece."""
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(function) for function in fn]
+    if not callable(fn):
+        raise AssertionError("allow_in_graph expects a callable")
     return fn
 
 
 def assume_constant_result(fn):
     """Says that a function always returns the same."""
+    fn._dynamo_marked_constant = True
     return fn
 
 
 def reset():
     """Forgets what was compiled."""
+    from corten._dynamo.utils import counters
+
+    counters.clear()
+    _C._compile_reset()
 
 
 def cudagraph_mark_step_begin():

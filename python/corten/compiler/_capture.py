@@ -12,7 +12,7 @@ from corten import nn
 from corten.utils import _pytree as pytree
 from corten.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["CaptureError", "capture", "compile_with_backend"]
+__all__ = ["CaptureError", "capture", "compile_with_backend", "runner"]
 
 
 class CaptureError(RuntimeError):
@@ -158,6 +158,13 @@ def compile_with_backend(function, backend, *, fullgraph=False, options=None):
 
     compiled._known_graphs = known
     return compiled
+
+
+def runner(function, backend, options):
+    """What runs a function that ``compile`` was given with a backend of the program: a function of positional
+    arguments and of those by name."""
+    compiled = compile_with_backend(function, backend, fullgraph=bool(options.fullgraph), options=options.options)
+    return lambda args, kwargs: compiled(*args, **kwargs)
 
 
 def _compile(function, backend, args, kwargs, fullgraph, options):

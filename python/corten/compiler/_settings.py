@@ -1,4 +1,4 @@
-"""What compilers are told, where nothing is compiled: wishes are kept, functions run as they are."""
+"""What the compiler is told: backends, stances, and wishes that are kept."""
 
 from __future__ import annotations
 
@@ -10,14 +10,54 @@ _STANCES = (
     "default", "eager_then_compile", "aot_eager_then_compile", "force_eager", "eager_on_recompile",
     "fail_on_recompile",
 )
-_BACKENDS = {"inductor": (), "eager": ("debug",)}
+_BACKENDS = {
+    "inductor": (), "eager": ("debug",), "aot_eager": ("debug",), "eager_noexcept": ("debug",),
+    "pre_dispatch_eager": ("debug",), "aot_eager_decomp_partition": ("debug",),
+}
+#: Functions that were registered as backends.
+_registered = {}
 _state = {"backend": "inductor", "stance": "default", "collectives": False}
 
 
 def list_backends(exclude_tags=("debug", "experimental")):
-    """The names of backends: all of them run functions as they are."""
+    """The names of backends: of this library's compiler, and of those that run functions as they are."""
     excluded = set(exclude_tags or ())
     return sorted(name for name, tags in _BACKENDS.items() if not excluded.intersection(tags))
+
+
+def register_backend(compiler_fn=None, name=None, tags=()):
+    """Gives a function that compiles graphs a name as a backend."""
+    if compiler_fn is None:
+        return lambda function: register_backend(function, name, tags)
+    name = name or compiler_fn.__name__
+    if name in _BACKENDS:
+        raise AssertionError(f"duplicate name: {name}")
+    _BACKENDS[name], _registered[name] = tuple(tags), compiler_fn
+    return compiler_fn
+
+
+def lookup(backend):
+    """"inductor" for this library's compiler, "eager" for none, or the function that compiles graphs.
+
+    Raises:
+        InvalidBackend: There is no such backend.
+    """
+    if callable(backend):
+        return backend
+    if backend in _registered:
+        return _registered[backend]
+    if backend not in _BACKENDS:
+        from corten._dynamo.exc import InvalidBackend
+
+        raise InvalidBackend(backend)
+    return "inductor" if backend == "inductor" else "eager"
+
+
+def runs_eagerly():
+    """Whether compiled functions are to run as they are."""
+    from corten._dynamo import config
+
+    return _state["stance"] == "force_eager" or config.disable
 
 
 def get_default_backend():

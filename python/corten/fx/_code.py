@@ -98,7 +98,7 @@ class Writer:
             return "NoneType"
         if module == "builtins" and getattr(builtins, hint, None) is obj:
             return hint
-        if module.split(".")[0] == "corten" and obj is not corten.device:
+        if module.split(".")[0] in ("corten", "torch") and obj is not corten.device:
             return hint
         name = re.sub("[^0-9a-zA-Z_]+", "_", hint)
         if self.globals.get(name, self) is obj:

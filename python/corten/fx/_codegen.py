@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import NamedTuple
 
@@ -161,7 +162,7 @@ class CodeGen:
                 raw = node.target.replace("*", "")
                 body += [f"{node!r} = {raw}\n"] if raw != repr(node) else []
                 continue
-            line = writer.statement(node, style.note(node), lambda value, node=node: self._result(value, node, writer, style))
+            line = writer.statement(node, style.note(node), functools.partial(self._result, node, writer, style))
             lost = style.paint("dim", " = ".join([*map(repr, gone), "None"]))
             body += [line, f";  {lost}\n" if gone else "\n"]
         if not body:
@@ -178,7 +179,7 @@ class CodeGen:
         description = node.meta.get("desc") if style.expanded else None
         return f"{node.target}{note}{default}" + (f"  # {description}" if description is not None else "")
 
-    def _result(self, value, node, writer, style):
+    def _result(self, node, writer, style, value):
         descriptions = node.meta.get("desc") if style.expanded else None
         return self.generate_output(value, descs=descriptions, repr_fn=writer.value)
 

@@ -1,6 +1,7 @@
-"""The names of TorchScript. Functions and modules run as the Python that they are: decorating and
-tracing return functions as they are, and modules with the same parameters (:class:`ScriptModule`).
-Archives of TorchScript are neither read nor written."""
+"""TorchScript: archives of PyTorch are read and run (:func:`load`), traces and compiled functions and modules
+are written (:func:`save`) as PyTorch reads them. What :func:`script` gives runs as the Python that it was
+made of, modules with the same parameters (:class:`ScriptModule`); what :func:`trace` gives runs the operators
+that were recorded."""
 
 from __future__ import annotations
 
@@ -11,11 +12,10 @@ import sys
 import typing
 import warnings
 
-import corten
 from corten.futures import Future
 from corten.jit._scripted import (
     RecursiveScriptModule as RecursiveScriptModule, ScriptFunction, ScriptModule,
-    TopLevelTracedModule as TopLevelTracedModule, mark as _marked, scripted as _scripted,
+    TopLevelTracedModule as TopLevelTracedModule,
 )
 
 __all__ = [
@@ -45,75 +45,6 @@ class TracerWarning(Warning):
     def ignore_lib_warnings():
         """Silences warnings of the library itself about its own functions."""
         warnings.filterwarnings("ignore", category=TracerWarning, module="torch.(?!jit)")
-
-
-class CompilationUnit:
-    """Functions from source in TorchScript, which is not compiled here."""
-
-    def __init__(self, lang=None, _frames_up=0):
-        if lang is not None:
-            _refuse("source in TorchScript")
-
-
-def _refuse(what):
-    raise RuntimeError(f"{what}: there is no TorchScript here; functions and modules run as Python")
-
-
-def script(obj=None, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
-    """The function or class itself; a module with the parameters of the one that is given.
-
-    Raises:
-        RuntimeError: A module's parameters have no shape yet.
-    """
-    _refuse_uninitialized(obj)
-    return _scripted(obj) if builtins.isinstance(obj, corten.nn.Module) else _marked(obj)
-
-
-def _refuse_uninitialized(obj):
-    if not builtins.isinstance(obj, corten.nn.Module):
-        return
-    for module in obj.modules():
-        if getattr(module, "has_uninitialized_params", bool)():
-            raise RuntimeError(
-                f"{type(module).__name__}: modules with uninitialized parameters can't be compiled; "
-                "run a forward pass with a dummy batch first to initialize them"
-            )
-
-
-def trace(
-    func=None, example_inputs=None, optimize=None, check_trace=True, check_inputs=None,
-    check_tolerance=1e-05, strict=True, _force_outplace=False, _module_class=None,
-    _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True,
-):
-    """The function itself, or a module with the parameters of the one that is given, after it was called
-    with the examples once."""
-    if func is None:
-        return lambda function: trace(function, example_inputs)
-    if example_kwarg_inputs is not None:
-        func(**example_kwarg_inputs)
-    elif example_inputs is not None:
-        given = isinstance_of_tensor(example_inputs)
-        func(*((example_inputs,) if given else tuple(example_inputs)))
-    if builtins.isinstance(func, corten.nn.Module):
-        return _scripted(func, TopLevelTracedModule)
-    return _marked(func)
-
-
-def isinstance_of_tensor(value):
-    """Whether one tensor stands for a tuple of one."""
-    return type(value) is corten.Tensor or issubclass(type(value), corten.Tensor)
-
-
-def trace_module(
-    mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-05,
-    strict=True, _force_outplace=False, _module_class=None, _compilation_unit=None,
-    example_inputs_is_kwarg=False, _store_inputs=True,
-):
-    """A module with the same parameters, after its methods were called with their examples once."""
-    for name, example in inputs.items():
-        arguments = (example,) if isinstance_of_tensor(example) else example
-        getattr(mod, name)(*arguments)
-    return _scripted(mod, TopLevelTracedModule)
 
 
 def script_if_tracing(fn):
@@ -243,19 +174,15 @@ def wait(future):
     return future.wait()
 
 
-def save(m, f, _extra_files=None):
-    """Refused: ``torch.save(m.state_dict(), f)`` saves parameters."""
-    _refuse("an archive of TorchScript cannot be written; save the state_dict instead")
-
-
-def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
-    """Refused: ``torch.load`` reads state dicts."""
-    _refuse("an archive of TorchScript cannot be read; load a state_dict instead")
-
-
 def export_opnames(m):
-    """The operators of compiled code, of which there is none."""
-    _refuse("no operators are listed for modules that are not compiled")
+    """The operators that the compiled code of a module calls, sorted.
+
+    Raises:
+        RuntimeError: It was not compiled.
+    """
+    from corten.jit._writing import operators_of
+
+    return operators_of(m)
 
 
 def set_fusion_strategy(strategy):
@@ -290,13 +217,37 @@ def fuser(name):
     yield
 
 
+def _unwrap_optional(x):
+    """The value of an optional.
+
+    Raises:
+        AssertionError: It is None.
+    """
+    if x is None:
+        raise AssertionError("Unwrapping null optional")
+    return x
+
+
+#: The declarations of overloads, by the qualified names of functions and methods.
+_overloads = {}
+
+
 def _overload(func):
+    """Declares an overload of a function; the last definition is what runs."""
+    _overloads.setdefault((func.__module__, func.__qualname__), []).append(func)
     return func
 
 
 def _overload_method(func):
-    return func
+    """Declares an overload of a method; the last definition is what runs."""
+    return _overload(func)
 
 
-# The name is that of a submodule.
+from corten.jit._archive import load  # noqa: E402
+from corten.jit._script import CompilationUnit, script  # noqa: E402
+from corten.jit._traced import trace, trace_module  # noqa: E402
+from corten.jit._writing import save  # noqa: E402
+
+# The name of the future import is that of a submodule.
 del annotations
+from corten.jit import _state, annotations, frontend, mobile  # noqa: E402, F401

@@ -9,6 +9,7 @@ import inspect
 
 from corten.nn import Module
 
+_FAILED = "The following operation failed in the TorchScript interpreter."
 _MADE_BY_THIS = "_scripted_as"
 
 
@@ -18,18 +19,35 @@ class ScriptModule(Module):
     @property
     def original_name(self):
         """The name of the class that it was made of."""
-        return _original(type(self)).__name__
+        return original_of(type(self)).__name__
 
     @property
     def code(self):
-        """The source of ``forward``."""
-        return inspect.getsource(_original(type(self)).forward)
+        """The source of ``forward``: compiled, or of Python where it could not be compiled."""
+        compilation = vars(self).get("_compilation")
+        if compilation is None or compilation.refusal is not None:
+            return inspect.getsource(original_of(type(self)).forward)
+        return compilation.code()
+
+    def _saved_form(self):
+        compilation = vars(self).get("_compilation")
+        if compilation is None:
+            from corten.jit._script import Compilation
+
+            compilation = vars(self)["_compilation"] = Compilation(self)
+        return compilation.saved_form(self)
 
     def save(self, f, **kwargs):
-        """Refused: ``torch.save(m.state_dict(), f)`` saves parameters."""
+        """Writes the module as :func:`corten.jit.save` does."""
         from corten.jit import save
 
-        save(self, f)
+        save(self, f, **kwargs)
+
+    def save_to_buffer(self, **kwargs):
+        """The bytes that :meth:`save` writes."""
+        from corten.jit._writing import save_to_buffer
+
+        return save_to_buffer(self, **kwargs)
 
 
 class _Compiled(ScriptModule):
@@ -54,7 +72,7 @@ def _as_compiled(error):
     while trace.tb_next is not None:
         trace = trace.tb_next
     code = trace.tb_frame.f_code
-    if code is _Compiled.__call__.__code__:
+    if code is _Compiled.__call__.__code__ or str(error).startswith(_FAILED):
         # A module inside was compiled too, and has said so.
         return None
     raised = code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
@@ -68,7 +86,7 @@ def _as_compiled(error):
     else:
         name = f"{kind.__module__}.{kind.__qualname__}"
     return (Error if raised else RuntimeError)(
-        "The following operation failed in the TorchScript interpreter.\n"
+        f"{_FAILED}\n"
         "Traceback of TorchScript (most recent call last):\n"
         f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}\n'
         f"{name}: {error}\n"
@@ -80,10 +98,36 @@ class RecursiveScriptModule(_Compiled):
 
 
 class TopLevelTracedModule(_Compiled):
-    """What :func:`corten.jit.trace` makes of a module."""
+    """What :func:`corten.jit.trace` makes of a module: its methods repeat the operators of the trace."""
+
+    def forward(self, *args, **kwargs):
+        """The traced operators with other arguments."""
+        return self._program("forward")(*args, **kwargs)
+
+    def __getattr__(self, name):
+        declared = self.__dict__.get("_script_type")
+        if declared is not None and name in declared.methods:
+            return self._program(name)
+        return super().__getattr__(name)
+
+    def _program(self, name):
+        from corten.jit import _running
+
+        return _running.entry(self._script_type.methods[name], self)
+
+    @property
+    def code(self):
+        """The source of the traced ``forward``."""
+        return self._program("forward").code
+
+    def _saved_form(self):
+        if self._trace_refusal:
+            raise RuntimeError(f"Could not export the trace: {self._trace_refusal}")
+        return self, self._script_type.unit
 
 
-def _original(kind):
+def original_of(kind):
+    """The class that a class of scripted or traced modules was made of, or the class itself."""
     return vars(kind).get(_MADE_BY_THIS, kind)
 
 
@@ -105,7 +149,7 @@ def _extra_repr(self):
 
 def _reduce(self, protocol):
     kind = next(one for one in type(self).__mro__ if one in (RecursiveScriptModule, TopLevelTracedModule))
-    return _empty, (_original(type(self)), kind), self.__dict__
+    return _empty, (original_of(type(self)), kind), self.__dict__
 
 
 def _empty(original, kind):
@@ -140,6 +184,26 @@ class ScriptFunction(metaclass=_Marked):
         raise RuntimeError(
             "compiled functions: there is no TorchScript here; functions and modules run as Python"
         )
+
+
+def as_script_function(function):
+    """A function that runs compiled code, with the methods of :class:`ScriptFunction`."""
+    function._is_scripted_function = True
+    function.save = functools.partial(_save_function, function)
+    function.save_to_buffer = functools.partial(_buffer_of_function, function)
+    return function
+
+
+def _save_function(function, f, **kwargs):
+    from corten.jit import save
+
+    save(function, f, **kwargs)
+
+
+def _buffer_of_function(function, **kwargs):
+    from corten.jit._writing import save_to_buffer
+
+    return save_to_buffer(function, **kwargs)
 
 
 def mark(function):

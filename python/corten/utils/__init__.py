@@ -14,6 +14,10 @@ def __getattr__(name):
         from corten.utils._swap import swap_tensors
 
         return swap_tensors
+    if name in ("generate_methods_for_privateuse1_backend", "rename_privateuse1_backend"):
+        from corten.utils import backend_registration
+
+        return getattr(backend_registration, name)
     if name in _SUBMODULES:
         try:
             return importlib.import_module(f"{__name__}.{name}")

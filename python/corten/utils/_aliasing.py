@@ -91,8 +91,8 @@ def return_and_correct_aliasing(func, args, kwargs, out):
     kwargs = kwargs or {}
     schema = parse_schema(str(func._schema))
     _share(func, schema, args, kwargs, out)
-    if any(getattr(tag, "name", tag) == "inplace_view" for tag in getattr(func, "tags", ())):
-        _follow(func, args, out)
+    if schema.is_mutable and not any(one.is_out for one in schema.arguments):
+        _follow(args, out)
     if not any(one.alias_info is not None and one.alias_info.is_write for one in schema.returns):
         return out
     results = out if len(schema.returns) > 1 else [out]
@@ -109,8 +109,10 @@ def return_and_correct_aliasing(func, args, kwargs, out):
     return found[0] if len(found) == 1 else type(out)(found)
 
 
-def _follow(func, args, out):
-    """Gives an argument the sizes and strides that an operator gave its result."""
-    target = args[0]
-    if isinstance(target, _C.Tensor) and isinstance(out, _C.Tensor) and target is not out:
+def _follow(args, out):
+    """Gives an argument the sizes and strides that an operator gave its result in place."""
+    target = args[0] if args else None
+    if not isinstance(target, _C.Tensor) or not isinstance(out, _C.Tensor) or target is out:
+        return
+    if target.size() != out.size() or target.stride() != out.stride():
         _C._set_geometry(target, out.size(), out.stride(), out.storage_offset())

@@ -105,3 +105,22 @@ def _decorate(device, function):
             return function(*args, **kwargs)
 
     return decorated
+
+
+def _register_device_module(device_type, module):
+    """Makes a module the one of a device's functions: ``torch.NAME``.
+
+    Raises:
+        RuntimeError: There is one already.
+    """
+    import sys
+
+    import corten
+
+    kind = corten.device(device_type).type
+    if kind in vars(corten):
+        raise RuntimeError(
+            f"The runtime module of '{kind}' has already been registered with '{getattr(corten, kind)}'"
+        )
+    setattr(corten, kind, module)
+    sys.modules[f"{corten.__name__}.{kind}"] = module

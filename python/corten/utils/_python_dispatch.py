@@ -161,8 +161,8 @@ def _handle(name, *args, **kwargs):
     if not modes:
         if found:
             return _ask(found, name, args, kwargs)
-        with _disable_current_modes():
-            return _overload(name)(*args, **kwargs)
+        # Views below the key have it as well.
+        return _C._disabled_torch_dispatch_impl(_overload(name), (), args, kwargs)
     function, types = _overload(name), tuple(type(tensor) for tensor in found)
     args, kwargs = _without_defaults(name, function, args, kwargs)
     mode = modes.pop()
@@ -252,11 +252,11 @@ def _is_default(value, default):
 
 @contextlib.contextmanager
 def _disable_current_modes():
-    """A block in which no mode is in force."""
+    """A block in which no mode is in force; gives those that were, the innermost first."""
     before, _active.modes = _active.modes, []
     _C._set_dispatch_modes_enabled(False)
     try:
-        yield before
+        yield before[::-1]
     finally:
         _active.modes = before
         _C._set_dispatch_modes_enabled(bool(before))

@@ -14,6 +14,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use task::GraphTask;
 
@@ -56,6 +57,34 @@ pub struct Request<'a> {
     pub accumulate: bool,
     /// The inputs the pass is restricted to; empty: all leaves.
     pub outputs: &'a [Edge],
+}
+
+/// Something around a backward pass.
+///
+/// ```
+/// use corten::autograd::engine::PassScope;
+///
+/// struct Silent;
+/// impl PassScope for Silent {
+///     fn finish(self: Box<Self>) -> corten::Result<()> {
+///         Ok(())
+///     }
+/// }
+/// assert!(Box::new(Silent).finish().is_ok());
+/// ```
+pub trait PassScope {
+    /// Ends after a pass that succeeded; after others it is dropped.
+    ///
+    /// # Errors
+    /// Those of what it does then.
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
+static SCOPE: OnceLock<fn() -> Option<Box<dyn PassScope>>> = OnceLock::new();
+
+/// Has `make` asked at the start of each backward pass for something that lasts as long. The first one stays.
+pub fn set_pass_scope(make: fn() -> Option<Box<dyn PassScope>>) {
+    SCOPE.get_or_init(|| make);
 }
 
 /// A function that runs when a backward pass is complete.
@@ -103,8 +132,11 @@ fn execute_unnamed(mut request: Request<'_>) -> Result<Vec<Tensor>> {
 #[inline(always)]
 fn execute_request(mut request: Request<'_>) -> Result<Vec<Tensor>> {
     validate_outputs(&request.roots, &mut request.grads, "")?;
+    let scope = SCOPE.get().and_then(|make| make());
     let run = if continues_elsewhere() { execute_elsewhere } else { execute_at };
-    run(request, DEPTH.get())
+    let found = run(request, DEPTH.get())?;
+    scope.map_or(Ok(()), PassScope::finish)?;
+    Ok(found)
 }
 
 /// Whether a backward pass that this thread starts runs on another thread, for which this one waits:

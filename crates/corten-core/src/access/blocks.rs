@@ -5,7 +5,8 @@ use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
 use super::Access;
-use super::enter::{Entered, FEW, Wanted, enter_biased, enter_waiting};
+use super::enter::{Entered, FEW, Wanted, enter_biased, enter_waiting, pending_of};
+use crate::storage::run_programs;
 use crate::{Result, StorageImpl, TensorBase};
 
 /// A tensor, what for, and how many bytes from its first element on.
@@ -110,6 +111,12 @@ impl<'a> Blocks<'a> {
     ) -> Result<bool> {
         // SAFETY: this thread is inside of the storages, which keeps them alive; null means none.
         let storages = || found[..wanted.len()].iter().map(|&storage| unsafe { storage.as_ref() });
+        let pending = pending_of(wanted.iter().map(|&(_, mode, _)| mode), found);
+        if !pending.is_empty() {
+            drop(entered);
+            run_programs(&pending)?;
+            return self.acquire_waiting(wanted);
+        }
         for (&(_, mode, _), storage) in wanted.iter().zip(storages()) {
             let Some(storage) = storage else { return Ok(false) };
             storage.before_access(mode == Access::Write)?;

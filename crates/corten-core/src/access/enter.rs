@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::protocol::{COUNTED, FLAGS, Slots, WRITE, publish};
 use super::{Access, record, slots};
+use crate::storage::{Programs, run_programs};
 use crate::sync::light_barrier;
 use crate::{Error, Result, StorageImpl, TensorBase, err};
 
@@ -268,12 +269,46 @@ fn wait(attempts: u32) {
     }
 }
 
+/// The programs that must run before storages are accessed, which the caller is inside of.
+#[cold]
+pub(super) fn pending_of(
+    modes: impl Iterator<Item = Access>,
+    found: &[*const StorageImpl],
+) -> Programs {
+    let mut pending = Programs::new();
+    for (mode, &storage) in modes.zip(found) {
+        // SAFETY: the caller is inside of the storage, which keeps it alive; null means none.
+        if let Some(storage) = unsafe { storage.as_ref() } {
+            pending.extend(storage.pending_before(mode == Access::Write));
+        }
+    }
+    pending
+}
+
 /// One storage that the caller keeps alive and is inside of.
 #[derive(Debug)]
 pub(crate) struct Hold(#[allow(dead_code, reason = "dropping it leaves")] Entered);
 
 impl Hold {
+    /// Enters the storage once the programs have run that must run before. See Note [Pending storages].
     pub(crate) fn new(storage: &StorageImpl, mode: Access) -> Result<Self> {
+        loop {
+            let hold = Self::enter(storage, mode)?;
+            let write = mode == Access::Write;
+            if !storage.must_check(write) {
+                return Ok(hold);
+            }
+            let pending = storage.pending_before(write);
+            if pending.is_empty() {
+                return Ok(hold);
+            }
+            drop(hold);
+            run_programs(&pending)?;
+        }
+    }
+
+    /// Enters the storage, whatever is pending.
+    pub(crate) fn enter(storage: &StorageImpl, mode: Access) -> Result<Self> {
         let source = AtomicPtr::new(std::ptr::from_ref(storage).cast_mut());
         let wanted = [(&source, mode)];
         let entered = match enter_biased(&wanted, &mut [ptr::null(); FEW]) {

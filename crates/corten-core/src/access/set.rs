@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::Access;
 use super::enter::{Entered, FEW, enter_biased, enter_waiting};
 use crate::geometry::check_in_bounds;
+use crate::storage::run_programs;
 use crate::tensor::Geometry;
 use crate::{
     DType, Element, Error, Layout, Result, Storage, StorageImpl, TensorBase, bail, ensure, err,
@@ -98,7 +99,9 @@ impl Holds {
     ) -> Result<Self> {
         let mut found = [ptr::null(); FEW];
         if let Some(entered) = enter_biased(wanted, &mut found) {
-            check_all(wanted, &found)?;
+            let Some(entered) = check_all(wanted, &found, entered)? else {
+                return Self::acquire_few(wanted, places);
+            };
             for ((place, &(tensor, mode)), &storage) in places.iter_mut().zip(wanted).zip(&found) {
                 *place = Operand::new(tensor, storage, mode).place();
             }
@@ -116,28 +119,42 @@ impl Holds {
     pub fn acquire(wanted: &[(&TensorBase, Access)]) -> Result<Self> {
         let mut found = [ptr::null(); FEW];
         match enter_biased(wanted, &mut found) {
-            Some(entered) => {
-                check_all(wanted, &found)?;
-                Ok(Self { entered, kept: SmallVec::new() })
-            }
+            Some(entered) => match check_all(wanted, &found, entered)? {
+                Some(entered) => Ok(Self { entered, kept: SmallVec::new() }),
+                None => Ok(AccessSet::acquire_waiting(wanted)?.into_holds()),
+            },
             None => Ok(AccessSet::acquire_waiting(wanted)?.into_holds()),
         }
     }
 }
 
+/// Nothing: a program had to run before the access, and has. The storages must be entered again, then.
 #[inline(always)]
-fn check_all(wanted: &[(&TensorBase, Access)], found: &[*const StorageImpl]) -> Result<()> {
+fn check_all(
+    wanted: &[(&TensorBase, Access)],
+    found: &[*const StorageImpl],
+    entered: Entered,
+) -> Result<Option<Entered>> {
     for (&(tensor, mode), &storage) in wanted.iter().zip(found) {
         // SAFETY: the caller is inside of the storage, which keeps it alive; null means none.
         if let Some(storage) = unsafe { storage.as_ref() } {
-            storage.before_access(mode == Access::Write)?;
+            if storage.must_check(mode == Access::Write) {
+                let modes = wanted.iter().map(|&(_, mode)| mode);
+                let pending = super::enter::pending_of(modes, found);
+                if !pending.is_empty() {
+                    drop(entered);
+                    run_programs(&pending)?;
+                    return Ok(None);
+                }
+                storage.before_access(mode == Access::Write)?;
+            }
             tensor.check_within(storage.nbytes())?;
             if storage.data_ptr().is_null() && tensor.numel() > 0 {
                 return Err(no_data(tensor));
             }
         }
     }
-    Ok(())
+    Ok(Some(entered))
 }
 
 /// A kernel was given a tensor of shapes only, beside one with data.
@@ -197,7 +214,9 @@ impl<'a> AccessSet<'a> {
             // Bounded: operands.
             operands.reserve(wanted.len());
         }
-        check_all(wanted, found)?;
+        let Some(entered) = check_all(wanted, found, entered)? else {
+            return Self::acquire_waiting(wanted);
+        };
         for (&(tensor, mode), &storage) in wanted.iter().zip(found) {
             operands.push(Operand::new(tensor, storage, mode));
         }

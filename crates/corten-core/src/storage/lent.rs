@@ -72,6 +72,8 @@ impl Storage {
     /// # Errors
     /// `Runtime` for a storage whose data may not be accessed.
     pub fn lend(&self) -> Result<LentMemory> {
+        // Whoever is lent the memory writes to it without entering.
+        self.flush()?;
         if self.is_copy_on_write() {
             self.materialise()?;
         }

@@ -3,6 +3,7 @@
 mod bytes;
 mod copy_on_write;
 mod lent;
+mod pending;
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -14,6 +15,8 @@ use std::sync::{Mutex, MutexGuard};
 
 pub use lent::LentMemory;
 pub(crate) use lent::lock_for_fork;
+use pending::PendingUse;
+pub use pending::{Deferred, Programs, run_programs};
 
 use crate::access::{AccessState, Hold, slots};
 use crate::allocator::{Allocator, get_allocator};
@@ -54,6 +57,10 @@ const CHECK_WRITE: u8 = 2;
 const CHECK_ACCESS: u8 = 4;
 const FROM_OTHER_PROCESS: u8 = 8;
 const COPY_ON_WRITE: u8 = 16;
+/// A recorded program will read or write the contents.
+const PENDING: u8 = 32;
+/// The memory is not resizable, but nobody else has it.
+const OWN: u8 = 64;
 
 /// Rare properties, kept out of line.
 #[derive(Default)]
@@ -61,6 +68,8 @@ struct Extra {
     materialise: Mutex<Option<Materialise>>,
     access_error: Mutex<Option<String>>,
     write_error: Mutex<Option<String>>,
+    /// Taken first by who changes what decides the checks.
+    pending: Mutex<Vec<PendingUse>>,
 }
 
 /// Runs once before the first write to a storage, for instance to make copy-on-write memory its
@@ -351,7 +360,14 @@ impl Storage {
     pub fn from_vec<T: crate::Element>(mut elements: Vec<T>) -> Self {
         let (data, nbytes) = (elements.as_mut_ptr().cast(), size_of_val(elements.as_slice()));
         // SAFETY: the vector owns the memory, is kept alive and out of everybody's reach.
-        unsafe { Self::from_owner(Box::new(elements), data, nbytes) }
+        let storage = unsafe { Self::from_owner(Box::new(elements), data, nbytes) };
+        storage.mark_own();
+        storage
+    }
+
+    /// Says that nobody else has the memory.
+    pub(crate) fn mark_own(&self) {
+        self.0.flags.fetch_or(OWN, Ordering::Relaxed);
     }
 
     /// What is in a file, for this process alone: changes do not reach the file. It is mapped, so that
@@ -423,9 +439,11 @@ impl Storage {
         self.0.flags.fetch_and(!RESIZABLE, Ordering::Relaxed);
     }
 
-    /// How many handles there are, those inside tensors included.
+    /// How many handles there are, those inside tensors included, and those of recorded programs not: what nobody
+    /// else holds may be overwritten by one more call.
     pub fn use_count(&self) -> usize {
-        self.0.use_count()
+        let all = self.0.use_count();
+        if self.is_pending() { all.saturating_sub(self.count_uses()) } else { all }
     }
 
     /// Whether both are the same storage.
@@ -530,6 +548,7 @@ impl Storage {
     /// Installs a hook that runs once, before the first write. Only one can be pending.
     pub fn set_materialise(&self, materialise: Materialise) -> Result<()> {
         let _hold = Hold::new(&self.0, Access::Write)?;
+        let _checks = lock(&self.0.extra().pending);
         let mut slot = lock(&self.0.extra().materialise);
         ensure!(slot.is_none(), Runtime, "the storage already has a materialise hook");
         *slot = Some(materialise);
@@ -544,6 +563,7 @@ impl Storage {
 
     /// Makes every later write fail with `message`; `None` allows writes again.
     pub fn set_write_error(&self, message: Option<String>) {
+        let _checks = lock(&self.0.extra().pending);
         *lock(&self.0.extra().write_error) = message;
         self.0.flags.fetch_or(CHECK_WRITE, Ordering::Relaxed);
     }
@@ -594,6 +614,7 @@ impl WeakStorage {
 impl Storage {
     /// Makes every later access to the data fail with `message`; `None` allows it again.
     pub fn set_access_error(&self, message: Option<String>) {
+        let _checks = lock(&self.0.extra().pending);
         *lock(&self.0.extra().access_error) = message;
         self.0.flags.fetch_or(CHECK_ACCESS, Ordering::Relaxed);
     }

@@ -69,7 +69,9 @@ impl TensorImpl {
     /// Installs or removes who answers for sizes, strides, device and layout. Only tensors without
     /// data can have one: kernels rely on the stored geometry of the others.
     pub fn set_shape_policy(&self, policy: Option<Arc<dyn ShapePolicy>>) -> Result<()> {
-        let has_data = self.storage_opt().is_some_and(|storage| !storage.data_ptr().is_null());
+        let has_data = self
+            .storage_opt()
+            .is_some_and(|storage| storage.is_pending() || !storage.data_ptr().is_null());
         ensure!(!has_data, Runtime, "a tensor with data answers for its own sizes");
         let present = policy.is_some();
         let old = std::mem::replace(&mut self.extra_cell().parts().policy, policy);
@@ -471,7 +473,7 @@ impl TensorImpl {
         {
             return Err(err!(Runtime, "{message}"));
         }
-        self.storage()?;
+        self.storage()?.flush()?;
         Ok(self.data_ptr())
     }
 

@@ -51,7 +51,9 @@ impl TensorBase {
 
     /// Whether the memory is there: there is data, or there are no elements.
     pub fn storage_initialized(&self) -> bool {
-        self.numel() == 0 || self.storage_opt().is_some_and(|storage| !storage.data_ptr().is_null())
+        let has_memory =
+            |storage: Storage| storage.flush().is_ok() && !storage.data_ptr().is_null();
+        self.numel() == 0 || self.storage_opt().is_some_and(has_memory)
     }
 }
 
@@ -300,7 +302,9 @@ impl Lazy<'_> {
     }
 
     fn storage(self) -> Result<Storage> {
-        self.0.storage()
+        let storage = self.0.storage()?;
+        storage.flush()?;
+        Ok(storage)
     }
 
     /// Missing memory must belong to one tensor: the others would not notice when it appears.

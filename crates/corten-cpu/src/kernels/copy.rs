@@ -2,6 +2,7 @@
 
 use crate::copy::strided::{Rows, gather, scatter};
 use crate::copy::transpose::copy_block;
+use crate::pointwise::steps::{self, ConvertStep, CopyStep};
 use crate::vec::convert::Conversion;
 use crate::vec::stream::{CacheAligned, SHORTEST_RUN, Stream, streams};
 use corten_core::{Result, Scalar, not_implemented_for};
@@ -20,6 +21,9 @@ pub fn copy(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     let size = from.itemsize();
     let written = written_past_caches(iter);
     if from == to {
+        if steps::is_recording() {
+            steps::push(iter, CopyStep(size))?;
+        }
         return iter.for_each(
             |at, strides, n0, n1| {
                 let (from, to) = blocks(at, strides);
@@ -38,6 +42,9 @@ pub fn copy(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     }
     if let Some(stored_only) = [to, from].into_iter().find(|dtype| !dtype.is_numeric()) {
         return Err(not_implemented_for("copy_", stored_only));
+    }
+    if steps::is_recording() {
+        steps::push(iter, ConvertStep::new(from, to))?;
     }
     let conversion =
         Converted { size, to_size: to.itemsize(), conversion: Conversion::new(from, to) };

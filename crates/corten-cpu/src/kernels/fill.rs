@@ -1,5 +1,7 @@
 //! One number everywhere.
 
+use crate::pointwise::inner_loop::element;
+use crate::pointwise::steps::{self, FillStep};
 use crate::rows::loops::compiled;
 use crate::vec::stream::{CacheAligned, SHORTEST_RUN, Stream};
 use corten_core::{Element, Result, Scalar, bug, match_dtype};
@@ -12,6 +14,10 @@ use corten_ops::parallel::GRAIN;
 /// When access is refused.
 pub fn fill(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
     let Some(&value) = scalars.first() else { bug!("fill needs a number") };
+    if steps::is_recording() {
+        let (dtype, element) = (iter.dtype(0), element(value, iter.dtype(0))?);
+        steps::push(iter, FillStep { element, size: dtype.itemsize() })?;
+    }
     match_dtype!(iter.dtype(0), "fill_cpu", All, T => fill_with(iter, T::from_scalar(value)))
 }
 

@@ -1,5 +1,6 @@
 //! Reductions.
 
+use crate::pointwise::steps::note_reduction;
 use crate::reduce::cascade;
 use crate::reduce::folds::{All, Any, Extrema, Extremum, IntSum, Order, Product, Select};
 use crate::reduce::loops::{fold, for_each_output_row};
@@ -79,11 +80,20 @@ fn in_single(
     Ok(())
 }
 
+/// Whether a sum or mean makes no tensor of its input in another dtype first.
+fn reads_walk_alone(iter: &TensorIterator) -> bool {
+    let (to, from) = (iter.dtype(0), iter.dtype(1));
+    to.is_integral(true) || (to == from && !to.is_reduced_float() && to != DType::Complex32)
+}
+
 /// `sum`.
 ///
 /// # Errors
 /// `NotImplemented` for dtypes that are only stored; for the functions below likewise.
 pub fn sum(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    if reads_walk_alone(iter) {
+        note_reduction(iter, sum, &[])?;
+    }
     sum_plain(iter)
 }
 
@@ -110,6 +120,9 @@ pub fn nansum(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
 
 /// `mean`: the sum, divided; of 16-bit numbers in `f32`, where the sum does not overflow.
 pub fn mean(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    if reads_walk_alone(iter) {
+        note_reduction(iter, mean, &[])?;
+    }
     if iter.dtype(0).is_reduced_float() {
         return in_single(iter, |wide| mean(wide, &[]));
     }
@@ -149,6 +162,7 @@ fn divide<T: Element>(iter: &mut TensorIterator, quotient: impl Fn(T) -> T) -> R
 
 /// `prod`: floats in their own precision, those of 16 bits in `f32`, integers in `i64`.
 pub fn prod(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    note_reduction(iter, prod, &[])?;
     match iter.dtype(0) {
         to if to.is_complex() => fold(iter, &Product::<Complex<f64>>::default()),
         DType::Float64 => fold(iter, &Product::<f64>::default()),
@@ -192,11 +206,13 @@ macro_rules! ordered {
 
 /// `amax` and `max` of everything.
 pub fn amax(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    note_reduction(iter, amax, &[])?;
     ordered!(iter, "max_values_cpu", T => Extremum::<T>::new(Order::Max))
 }
 
 /// `amin` and `min` of everything.
 pub fn amin(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    note_reduction(iter, amin, &[])?;
     ordered!(iter, "min_values_cpu", T => Extremum::<T>::new(Order::Min))
 }
 
@@ -236,16 +252,19 @@ pub fn aminmax(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
 
 /// `any`.
 pub fn any(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    note_reduction(iter, any, &[])?;
     fold(iter, &Any)
 }
 
 /// `all`.
 pub fn all(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    note_reduction(iter, all, &[])?;
     fold(iter, &All)
 }
 
 /// `linalg_vector_norm`; the first scalar is the order.
 pub fn vector_norm(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
+    note_reduction(iter, vector_norm, scalars)?;
     let Some(order) = scalars.first() else { bug!("a norm needs an order") };
     let order = NormOrder::new(order.to_f64());
     match iter.dtype(1) {
@@ -265,6 +284,9 @@ pub(crate) enum Spread {
 fn spread(iter: &mut TensorIterator, spread: Spread, correction: Option<Scalar>) -> Result<()> {
     let correction = correction.map_or(1.0, |correction| correction.to_f64());
     let root = spread == Spread::Deviation;
+    if iter.noutputs() == 1 {
+        note_reduction(iter, spread_of_rows, &[Scalar::Float(correction), Scalar::Bool(root)])?;
+    }
     let complex = iter.dtype(iter.noutputs()).is_complex();
     match (iter.noutputs(), complex) {
         (1, true) => fold(iter, &Variance::<Complex<f64>, false>::new(correction, root)),
@@ -272,6 +294,15 @@ fn spread(iter: &mut TensorIterator, spread: Spread, correction: Option<Scalar>)
         (_, true) => fold(iter, &Variance::<Complex<f64>, true>::new(correction, root)),
         (_, false) => fold(iter, &Variance::<f64, true>::new(correction, root)),
     }
+}
+
+/// A spread by its correction, and whether the root is taken.
+fn spread_of_rows(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
+    let (Some(correction), Some(root)) = (scalars.first(), scalars.get(1)) else {
+        bug!("a spread needs a correction")
+    };
+    let which = if root.to_bool() { Spread::Deviation } else { Spread::Variance };
+    spread(iter, which, Some(*correction))
 }
 
 fn spread_into(

@@ -71,6 +71,7 @@ struct Operand {
 }
 
 /// A kernel with what is known of the iterator's operands beforehand.
+#[derive(Clone)]
 pub(crate) struct GatherScatter {
     kernel: Kernel,
     scalars: Scalars,

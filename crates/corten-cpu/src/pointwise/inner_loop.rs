@@ -20,6 +20,7 @@ pub(crate) const MOST_SCALARS: usize = 4;
 pub(crate) type Value = [u64; 2];
 
 /// The scalar arguments, in the element type of the loop.
+#[derive(Clone)]
 pub(crate) struct Scalars {
     values: [Value; MOST_SCALARS],
     count: usize,

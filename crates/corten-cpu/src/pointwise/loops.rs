@@ -9,6 +9,7 @@ pub(crate) use crate::pointwise::inner_loop::{InnerLoop, Kernel, Scalars, Source
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::pointwise::lane_loop::lane_avx2;
 use crate::pointwise::lane_loop::lane_baseline;
+use crate::pointwise::steps;
 use crate::pointwise::vector_loop::vector_loop;
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 use crate::vec::avx512;
@@ -109,6 +110,9 @@ pub(crate) fn run(
         None => None,
     };
     let loops = GatherScatter::new(iter, kernel, scalars, number);
+    if steps::is_recording() {
+        steps::push(iter, loops.clone())?;
+    }
     iter.for_each(
         |pointers, strides, n0, n1| {
             // SAFETY: the iterator vouches for addresses, strides and sizes, and holds access.

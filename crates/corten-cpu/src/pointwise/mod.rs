@@ -5,6 +5,7 @@ pub(crate) mod gather_scatter;
 pub(crate) mod inner_loop;
 mod lane_loop;
 pub(crate) mod loops;
+pub mod steps;
 pub(crate) mod vector_loop;
 
 use crate::pointwise::inner_loop::PickLoop;

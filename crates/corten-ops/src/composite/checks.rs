@@ -2,7 +2,7 @@
 
 use crate::{Tensor, op};
 use corten_core::geometry::{Overlap, has_internal_overlap};
-use corten_core::{DType, Result, Scalar, ensure};
+use corten_core::{DType, Device, Layout, Result, Scalar, ensure, err};
 
 /// Raises where the only element of a tensor is zero.
 ///
@@ -40,6 +40,39 @@ pub fn functional_assert_async_msg(
 /// It is.
 pub fn assert_scalar(self_: Scalar, assert_msg: &str) -> Result<()> {
     ensure!(self_.to_bool(), Runtime, "{assert_msg}");
+    Ok(())
+}
+
+/// Raises where a tensor has other sizes, strides, another dtype, device or layout than a program was made for.
+///
+/// # Errors
+/// It has.
+pub fn assert_tensor_metadata(
+    a: &Tensor,
+    size: Option<&[i64]>,
+    stride: Option<&[i64]>,
+    dtype: Option<DType>,
+    device: Option<Device>,
+    layout: Option<Layout>,
+) -> Result<()> {
+    let mismatch = |what: &str, expected: String, given: String| {
+        err!(Runtime, "Tensor {what} mismatch! Expected: {expected}, Got: {given}")
+    };
+    if let Some(size) = size.filter(|&size| a.sizes().as_slice() != size) {
+        return Err(mismatch("sizes", format!("{size:?}"), format!("{:?}", a.sizes())));
+    }
+    if let Some(stride) = stride.filter(|&stride| a.strides().as_slice() != stride) {
+        return Err(mismatch("strides", format!("{stride:?}"), format!("{:?}", a.strides())));
+    }
+    if let Some(dtype) = dtype.filter(|&dtype| a.dtype() != dtype) {
+        return Err(mismatch("dtype", dtype.to_string(), a.dtype().to_string()));
+    }
+    if let Some(device) = device.filter(|&device| a.device() != device) {
+        return Err(mismatch("device", device.to_string(), a.device().to_string()));
+    }
+    if let Some(layout) = layout.filter(|&layout| a.layout() != layout) {
+        return Err(mismatch("layout", layout.name().into(), a.layout().name().into()));
+    }
     Ok(())
 }
 

@@ -331,6 +331,13 @@ pub fn gather_sparse_backward(
     }
     let dim = corten_core::geometry::wrap_dim(dim, sizes.len())?;
     let (shape, device) = (index.sizes(), Some(index.device()));
+    ensure!(
+        shape.len() == sizes.len(),
+        Runtime,
+        "_gather_sparse_backward(): index has {} dimensions, and self has {}",
+        shape.len(),
+        sizes.len()
+    );
     let mut rows = Vec::new();
     for place in 0..sizes.len() {
         if place == dim {

@@ -4,7 +4,7 @@ use super::groups::{is_autocast, is_autograd};
 use super::table::{BoxedCall, BoxedKernel};
 use crate::Tensor;
 use crate::boxed::{IValue, Stack};
-use crate::registry::{self, AnyOp, Gradient, OpDef};
+use crate::registry::{self, Gradient, OpDef};
 use corten_core::{DispatchKey, Result, bail, bug, grad_mode_enabled};
 use std::sync::{Arc, Once, OnceLock, PoisonError, RwLock};
 
@@ -48,7 +48,8 @@ pub fn remove_fallback(key: DispatchKey) {
 }
 
 fn clear_lookups() {
-    registry::all().into_iter().filter(|op| op.was_called()).for_each(AnyOp::clear_lookups);
+    // Registrations count from one: none is taken back.
+    registry::all().into_iter().filter(|op| op.was_called()).for_each(|op| op.deregister(0));
 }
 
 pub(super) fn of(key: DispatchKey, def: &OpDef) -> Option<Fallback> {

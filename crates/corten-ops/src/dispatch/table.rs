@@ -439,7 +439,6 @@ impl OpTable {
             let has_kernel = |key| last(key).is_some();
             let shadowed = explicit.is_some() || backend_of_autograd(key).is_some_and(has_kernel);
             let batched = key == DispatchKey::FuncTorchBatched && self.def.batch.is_none();
-            // Below autograd, as in inference mode, it is what the operator calls that has a form without writes.
             let functional = key == DispatchKey::Functionalize && explicit.is_none();
             if backend || batched || functional || (is_autograd(key) && !shadowed) {
                 return Some(entry);
@@ -590,10 +589,6 @@ impl AnyOp for OpTable {
         let builtin = self.builtin.iter().map(|(target, entry)| (*target, describe(entry)));
         let registered = self.registrations();
         builtin.chain(registered.iter().map(|one| (one.target, describe(one.entry)))).collect()
-    }
-
-    fn clear_lookups(&self) {
-        self.clear_table();
     }
 
     fn was_called(&self) -> bool {

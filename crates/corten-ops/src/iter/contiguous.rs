@@ -138,6 +138,47 @@ impl TensorIterator {
     }
 }
 
+impl TensorIterator {
+    /// The walk of a reduction of dense rows to one element each, over memory that the caller holds and that need
+    /// not belong to the tensors: these stand for the dtypes of output and input. `sizes` are the length of a row
+    /// and the number of rows, `pitches` the bytes from one row to the next, in the output and in the input.
+    ///
+    /// # Safety
+    /// While the iterator is used the input must be readable at its address, and the output writable by this
+    /// thread alone, for elements of these dtypes.
+    pub unsafe fn of_rows(
+        tensors: [&Tensor; 2],
+        at: [*mut u8; 2],
+        sizes: [i64; 2],
+        pitches: [i64; 2],
+    ) -> Self {
+        let mut operands = Vec::with_capacity(2);
+        for (i, tensor) in tensors.into_iter().enumerate() {
+            let dtype = tensor.dtype();
+            let inner = if i == 0 { 0 } else { dtype.itemsize() as i64 };
+            let strides = Dims::from_slice(&[inner, pitches[i]]);
+            let mut operand = Operand::walked(tensor.clone(), dtype, i == 0, strides);
+            operand.start = Start(at[i]);
+            operands.push(operand);
+        }
+        Self {
+            operands,
+            outputs: 1,
+            shape: Dims::from_slice(&sizes),
+            perm: Dims::new_const(),
+            numel: sizes[0] * sizes[1],
+            common_dtype: tensors[1].dtype(),
+            device: Device::CPU,
+            is_reduction: true,
+            all_same_shape: false,
+            coalesced: true,
+            is_final: true,
+            accumulates: false,
+            hold: Hold::Parent,
+        }
+    }
+}
+
 impl Operand {
     /// An operand in host memory whose strides in bytes are known.
     fn walked(tensor: Tensor, dtype: DType, is_output: bool, strides: Dims) -> Self {

@@ -2,7 +2,6 @@
 //! their own stand beside this folder.
 
 mod blocks;
-mod called;
 mod data_files;
 mod edges;
 mod files;

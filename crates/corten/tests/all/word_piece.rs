@@ -2,7 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 #[path = "../../examples/common/word_piece.rs"]
-mod word_piece;
+mod tokenizer;
 
 /// Texts and their words, of `BertNormalizer` and `BertPreTokenizer`.
 const WORDS: &[(&str, &[&str])] = &[
@@ -85,7 +85,7 @@ const WORDS: &[(&str, &[&str])] = &[
 fn words_are_those_of_bert() {
     for (text, expected) in WORDS {
         let found: Vec<String> =
-            word_piece::words(text).iter().map(|word| word.iter().collect()).collect();
+            tokenizer::words(text).iter().map(|word| word.iter().collect()).collect();
         assert_eq!(found, *expected, "{text:?}");
     }
 }
@@ -95,7 +95,7 @@ fn pieces_are_the_longest_known_ones() {
     let file = std::env::temp_dir().join(format!("word_piece_{}.txt", std::process::id()));
     std::fs::write(&file, "[PAD]\n[UNK]\n[CLS]\n[SEP]\nun\n##aff\n##able\n##a\ncafe\n\u{5317}\n")
         .unwrap();
-    let words = word_piece::WordPiece::new(&file).unwrap();
+    let words = tokenizer::WordPiece::new(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     assert_eq!(words.encode("Unaffable CAF\u{c9}\u{5317}\u{4eac}"), [2, 4, 5, 6, 8, 9, 1, 3]);
     assert_eq!(words.encode(&"una".repeat(40)), [2, 1, 3], "too long a word");

@@ -3,6 +3,7 @@
 mod archive;
 mod gguf;
 mod npy;
+mod onnx;
 mod path;
 mod pickle;
 mod python_file;
@@ -17,6 +18,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = archive::functions();
     rows.extend(gguf::functions());
     rows.extend(npy::functions());
+    rows.extend(onnx::functions());
     rows.extend(pickle::functions());
     rows.extend(safetensors::functions());
     rows.extend(tensorboard::functions());

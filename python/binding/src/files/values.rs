@@ -60,6 +60,27 @@ pub(super) fn from_object(object: &Obj) -> Py<Value> {
     })
 }
 
+/// The value of an object of numbers, texts, tensors, and lists, tuples and dictionaries of them.
+pub(super) fn described(object: &Obj) -> Py<Value> {
+    if object.is_none() {
+        return Ok(Value::None);
+    }
+    if object.is_dict() {
+        let pairs = object.call_method(name!("items"), &[])?.items()?;
+        let pair = |pair: &Obj| {
+            Ok((described(&pair.sequence_item(0)?)?, described(&pair.sequence_item(1)?)?))
+        };
+        return Ok(Value::Dict(pairs.iter().map(pair).collect::<Py<_>>()?));
+    }
+    if object.is_list() || object.is_tuple() {
+        return Ok(Value::List(object.items()?.iter().map(described).collect::<Py<_>>()?));
+    }
+    match from_object(object) {
+        Ok(value) => Ok(value),
+        Err(_) => Ok(Value::Tensor(tensor::expect(object)?.clone())),
+    }
+}
+
 /// A whole number in two's complement, little-endian.
 pub(super) fn big_int(bytes: &[u8]) -> Py<Obj> {
     // SAFETY: the type of integers is live.

@@ -38,6 +38,23 @@ pub(crate) fn detach<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     result
 }
 
+/// As [`detach`], for work on what belongs to this thread.
+pub(crate) fn without<T>(work: impl FnOnce() -> T) -> T {
+    struct OfThread<W>(W);
+    // SAFETY: `detach` runs the work on the thread that calls it.
+    unsafe impl<W> Send for OfThread<W> {}
+    let (work, mut result) = (OfThread(work), OfThread(None));
+    let place = OfThread(&mut result);
+    detach(move || {
+        let (OfThread(work), OfThread(place)) = ({ work }, { place });
+        place.0 = Some(work());
+    });
+    match result.0 {
+        Some(result) => result,
+        None => unreachable!("the work has run"),
+    }
+}
+
 /// Runs `work` without the lock when it is estimated to take long enough.
 pub(crate) fn detach_if<T: Send>(long: bool, work: impl FnOnce() -> T + Send) -> T {
     if long { detach(work) } else { work() }

@@ -57,6 +57,7 @@ pub(crate) fn to_bytes(tensor: &Tensor) -> Py<Vec<u8>> {
     if length == 0 {
         return Ok(Vec::new());
     }
+    dense.storage()?.flush()?;
     // SAFETY: the tensor is contiguous and holds that many bytes; it lives until they are copied.
     Ok(try_to_vec(unsafe { std::slice::from_raw_parts(dense.data_ptr(), length) })?)
 }

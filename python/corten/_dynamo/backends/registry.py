@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 
+from corten.compiler import _settings
+
 __all__ = ["list_backends", "lookup_backend", "register_backend", "register_debug_backend"]
 
 _BACKENDS = {}
@@ -19,6 +21,10 @@ def register_backend(compiler_fn=None, name=None, tags=()):
     if name in _BACKENDS:
         raise AssertionError(f"duplicate name: {name}")
     _BACKENDS[name] = compiler_fn
+    # Those of this module run functions as they are, which `compile` does without a graph.
+    if hasattr(_settings, "_registered") and not compiler_fn.__module__.startswith("corten."):
+        _settings._BACKENDS.setdefault(name, tuple(tags))
+        _settings._registered[name] = compiler_fn
     compiler_fn._tags = tuple(tags)
     return compiler_fn
 

@@ -14,7 +14,7 @@ from corten.fx._symbolic_trace import Tracer
 from corten.fx.graph_module import GraphModule
 from corten.utils import _pytree as pytree
 from corten.utils._python_dispatch import (
-    TorchDispatchMode, _disable_current_modes, _get_current_dispatch_mode_stack,
+    TorchDispatchMode, _TorchDispatchModeKey, _disable_current_modes, _get_current_dispatch_mode_stack,
 )
 
 from .symbolic_shapes import is_accessor_node
@@ -66,8 +66,14 @@ def set_original_aten_op(func):
         fx.traceback.current_meta.pop("original_aten", None)
 
 
+#: Modes that record above autograd, the innermost last.
+_before_dispatch = []
+
+
 class ProxyTorchDispatchMode(TorchDispatchMode):
     """A mode that records the calls of operators as nodes of a tracer's graph."""
+
+    _mode_key = _TorchDispatchModeKey.PROXY
 
     def __init__(self, tracer, tracing_mode="real", pre_dispatch=False, _allow_fake_constant=False,
                  _error_on_data_dependent_ops=True, decomposition_table=None):
@@ -86,6 +92,33 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         with set_original_aten_op(func):
             return proxy_call(self, func, args, kwargs or {})
+
+    def __enter__(self):
+        if not self.pre_dispatch:
+            return super().__enter__()
+        _before_dispatch.append(self)
+        self.enter_stack.append((corten._C._set_trace_handler(self._record), corten._C._set_tracing_enabled(True)))
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        if not self.pre_dispatch:
+            return super().__exit__(kind, value, traceback)
+        handler, enabled = self.enter_stack.pop()
+        corten._C._set_trace_handler(handler)
+        corten._C._set_tracing_enabled(enabled)
+        _before_dispatch.pop()
+        return None
+
+    def _record(self, name, *args, **kwargs):
+        """Records a call above autograd, before composite operators call others."""
+        from ._proxy_call import before_dispatch
+
+        enabled = corten._C._set_tracing_enabled(False)
+        try:
+            func, args, kwargs = before_dispatch(name, args, kwargs)
+            return proxy_call(self, func, args, kwargs)
+        finally:
+            corten._C._set_tracing_enabled(enabled)
 
     def _note_alias(self, tensor, made):
         slot = self.tracer.tensor_tracker.get(tensor)
@@ -233,7 +266,7 @@ def get_proxy_mode():
     for mode in reversed(_get_current_dispatch_mode_stack()):
         if isinstance(mode, ProxyTorchDispatchMode):
             return mode
-    return None
+    return _before_dispatch[-1] if _before_dispatch else None
 
 
 get_innermost_proxy_mode = get_proxy_mode
@@ -243,11 +276,16 @@ get_innermost_proxy_mode = get_proxy_mode
 def disable_proxy_modes_tracing():
     """A block in which calls are not recorded; gives the mode that recorded them."""
     found = get_proxy_mode()
-    if found is None:
-        yield None
+    if found is None or found.pre_dispatch:
+        enabled = found is not None and corten._C._set_tracing_enabled(False)
+        try:
+            yield found
+        finally:
+            if found is not None:
+                corten._C._set_tracing_enabled(enabled)
         return
     with _disable_current_modes() as modes, contextlib.ExitStack() as stack:
-        for mode in modes:
+        for mode in reversed(modes):
             if not isinstance(mode, ProxyTorchDispatchMode):
                 TorchDispatchMode.__enter__(mode)
                 stack.callback(TorchDispatchMode.__exit__, mode, None, None, None)

@@ -421,7 +421,14 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
 
     def compile(self, *args, **kwargs):
         """Compiles the module's call in place, with the options of :func:`corten.compile`."""
-        corten.compile(self._call_impl, *args, **kwargs)
+        self.__dict__.pop("_call_impl", None)
+        self.__dict__["_call_impl"] = corten.compile(self._call_impl, *args, **kwargs)
+
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        # What `compile` put there calls this module and no copy of it.
+        state.pop("_call_impl", None)
+        return state
 
     def requires_grad_(self, requires_grad=True):
         """Sets whether the parameters need gradients."""

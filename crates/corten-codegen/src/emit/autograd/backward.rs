@@ -162,8 +162,7 @@ impl Recipe {
 
     /// The statements that save results.
     pub(super) fn save_results(&self, parts: &[String], fresh: bool) -> String {
-        let statement =
-            |slot: &Slot| slot.save_result(self, parts, fresh);
+        let statement = |slot: &Slot| slot.save_result(self, parts, fresh);
         self.slots.iter().filter_map(statement).collect()
     }
 

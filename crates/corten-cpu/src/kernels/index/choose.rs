@@ -1,6 +1,7 @@
 //! Choosing between two operands by a condition.
 
 use super::flat::match_bits;
+use crate::pointwise::steps::{self, Step};
 use corten_core::{Complex, Result, Scalar};
 use corten_ops::TensorIterator;
 use corten_ops::parallel::GRAIN;
@@ -10,20 +11,32 @@ use corten_ops::parallel::GRAIN;
 /// # Errors
 /// When access to an operand is refused.
 pub fn where_self(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
-    let size = iter.dtype(0).itemsize();
+    let chosen = ChooseStep(iter.dtype(0).itemsize());
+    if steps::is_recording() {
+        steps::push(iter, ChooseStep(chosen.0))?;
+    }
     iter.for_each(
-        |at, strides, n0, n1| {
-            for row in 0..n1 {
-                let start = |k: usize| at[k].wrapping_offset((strides[4 + k] * row) as isize);
-                let row = [start(0), start(1), start(2), start(3)];
-                let steps = [strides[0], strides[1], strides[2], strides[3]];
-                // SAFETY: the iterator holds the operands' storages, and its addresses and strides
-                // stay within them for `n0` elements of each row.
-                match_bits!(size, T => unsafe { choose_row::<T>(row, steps, n0) });
-            }
-        },
+        // SAFETY: the iterator holds the operands' storages, and its addresses and strides stay within
+        // them for `n0` elements of each row.
+        |at, strides, n0, n1| unsafe { chosen.run(at, strides, n0 as usize, n1 as usize) },
         GRAIN,
     )
+}
+
+/// The loop over elements of so many bytes.
+struct ChooseStep(usize);
+
+impl Step for ChooseStep {
+    unsafe fn run(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) -> Result<()> {
+        for row in 0..n1 as i64 {
+            let start = |k: usize| at[k].wrapping_offset((strides[4 + k] * row) as isize);
+            let row = [start(0), start(1), start(2), start(3)];
+            let steps = [strides[0], strides[1], strides[2], strides[3]];
+            // SAFETY: the caller's.
+            match_bits!(self.0, T => unsafe { choose_row::<T>(row, steps, n0 as i64) });
+        }
+        Ok(())
+    }
 }
 
 /// # Safety

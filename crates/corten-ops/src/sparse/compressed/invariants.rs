@@ -221,13 +221,14 @@ pub fn validate_indices(
     let layout = if is_crow { Layout::SparseCsr } else { Layout::SparseCsc };
     let (first, second) = index_names(layout);
     let last = |tensor: &Tensor| tensor.sizes().last().copied().unwrap_or(0);
+    let expected = i128::from(cdim) + 1;
     ensure!(
-        last(compressed_idx) == cdim + 1,
+        i128::from(last(compressed_idx)) == expected,
         Runtime,
         "{first} have wrong shape: {first}.shape[-1] = {} is not equal to {} + 1 = {}",
         last(compressed_idx),
         if is_crow { "nrows" } else { "ncols" },
-        cdim + 1
+        expected
     );
     ensure!(
         last(plain_idx) == nnz,

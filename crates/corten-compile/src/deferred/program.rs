@@ -1,0 +1,455 @@
+//! The program of a region: recording calls into it, and running it.
+
+use super::facts::Facts;
+use super::operands::{AllGiven, Given, collect, flush_touched, wrapped_number};
+use super::{region, statistics, trial};
+use crate::cache;
+use crate::ir::{Argument, BufferId, Node, Operand, Program, Role};
+use corten_core::tls::{ThreadState, ThreadStateGuard};
+use corten_core::{
+    Deferred, DispatchKey, Error, ErrorKind, KeySet, Programs, Result, Storage, TensorBase, err,
+    run_programs,
+};
+use corten_ops::{BoxedCall, IValue, Stack, Tensor};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+/// A program of this many calls runs.
+const MOST_NODES: usize = 4096;
+/// A program whose results are larger than this runs: results that eager execution would have freed wait in it.
+const MOST_BYTES: usize = 1 << 30;
+
+/// Calls that wait to be run.
+///
+/// ```
+/// use corten_compile::DeferredProgram;
+/// use corten::core::Deferred;
+///
+/// let program = DeferredProgram::default();
+/// assert!(program.flush(true).is_ok());
+/// ```
+#[derive(Default)]
+pub struct DeferredProgram {
+    recorded: Mutex<RecordedCalls>,
+    /// The number of the thread that runs it; 0: none.
+    runner: AtomicUsize,
+}
+
+#[derive(Default)]
+struct RecordedCalls {
+    program: Program,
+    /// The buffers of storages, by their keys.
+    ids: HashMap<usize, BufferId>,
+    /// By buffer: whether its use is noted as writing.
+    written: Vec<bool>,
+    bytes: usize,
+}
+
+/// Whether a call was recorded; if not, why.
+pub(super) enum Recorded {
+    Yes,
+    No(&'static str),
+}
+
+/// What became of an attempt to append a call.
+enum Appended {
+    Yes,
+    Refused(&'static str),
+    After(Programs),
+}
+
+/// The source of the line of the program that is running on this thread.
+pub type LineSource = fn() -> Option<Arc<str>>;
+
+static LINE_SOURCE: OnceLock<LineSource> = OnceLock::new();
+
+/// Says how the line of a call is found. The first one stays.
+pub fn set_line_source(source: LineSource) {
+    LINE_SOURCE.get_or_init(|| source);
+}
+
+pub(super) fn line() -> Option<Arc<str>> {
+    LINE_SOURCE.get().and_then(|source| source())
+}
+
+/// Records a call, whose results go to the stack, or says why not.
+///
+/// # Errors
+/// Those of programs that have to run before.
+pub(super) fn record(
+    shared: &Arc<DeferredProgram>,
+    call: &BoxedCall,
+    stack: &mut Stack,
+    facts: &Facts,
+) -> Result<Recorded> {
+    if facts.is_switched(stack) {
+        return Ok(Recorded::No("it draws random numbers or keeps statistics"));
+    }
+    let (mut given, mut meta) = (AllGiven::new(), Stack::new());
+    if let Err(reason) = collect(stack, facts, &mut given, &mut meta) {
+        return Ok(Recorded::No(reason));
+    }
+    let found = {
+        let _state = ThreadStateGuard::new(ThreadState::BELOW_MODES);
+        call.op().call_boxed_at(KeySet::from_key(DispatchKey::Meta), &mut meta)
+    };
+    if found.is_err() {
+        return Ok(Recorded::No("its results are not known without its data"));
+    }
+    let results = match results_of(&meta, &given) {
+        Ok(results) => results,
+        Err(reason) => return Ok(Recorded::No(reason)),
+    };
+    match trial::of(call.op().def(), stack) {
+        trial::Outcome::Passed => {}
+        trial::Outcome::Failed => return Ok(Recorded::No("its shape rule does not tell all")),
+        trial::Outcome::Unknown(signature) => {
+            region::expected(|| flush_touched(call.op().schema(), stack))?;
+            super::run_apart(call, stack)?;
+            // Kernels return early where there is nothing to compute.
+            if given.iter().all(|one| one.tensor.numel() > 0) {
+                trial::note(signature, agrees(stack, &results, &given));
+            }
+            return Ok(Recorded::Yes);
+        }
+    }
+    append(shared, call, stack, &given, &results)
+}
+
+/// A result of a call, from the same call on the device `meta`.
+enum ResultOf {
+    Undefined,
+    /// The argument with this number among the tensors.
+    Given(usize),
+    Fresh(Tensor),
+}
+
+type Results = SmallVec<[ResultOf; 2]>;
+
+fn results_of(meta: &Stack, given: &AllGiven) -> Result<Results, &'static str> {
+    let changed = |one: &Given| {
+        one.writes
+            && (one.meta.sizes() != one.tensor.sizes()
+                || one.meta.strides() != one.tensor.strides()
+                || one.meta.storage_offset() != one.tensor.storage_offset())
+    };
+    if given.iter().any(changed) {
+        return Err("it changes sizes in place");
+    }
+    let mut results = Results::new();
+    let mut storages = SmallVec::<[Storage; 4]>::new();
+    for value in meta.iter() {
+        let IValue::Tensor(tensor) = value else { return Err("its results are not tensors") };
+        if !tensor.defined() {
+            results.push(ResultOf::Undefined);
+            continue;
+        }
+        if let Some(index) = given.iter().position(|one| one.meta.is_same(tensor)) {
+            if !given[index].writes {
+                return Err("its result may be an argument");
+            }
+            results.push(ResultOf::Given(index));
+            continue;
+        }
+        let storage = tensor.storage().map_err(|_| "a result that is not strided")?;
+        let is_shared = |other: &Storage| other.ptr_eq(&storage);
+        let of_argument = |one: &Given| one.meta.storage().is_ok_and(|other| is_shared(&other));
+        let plain = tensor.key_set().has(DispatchKey::Meta) && !tensor.dtype().is_quantized();
+        if !plain || tensor.storage_offset() != 0 || storages.iter().any(is_shared) {
+            return Err("a result that is not a whole new tensor");
+        }
+        if given.iter().any(of_argument) {
+            return Err("its result may be an argument");
+        }
+        storages.push(storage);
+        results.push(ResultOf::Fresh(tensor.clone()));
+    }
+    Ok(results)
+}
+
+/// Whether a call that ran gave what the same call on `meta` says.
+fn agrees(stack: &Stack, results: &Results, given: &AllGiven) -> bool {
+    let one = |value: &IValue, expected: &ResultOf| {
+        let IValue::Tensor(tensor) = value else { return false };
+        match expected {
+            ResultOf::Undefined => !tensor.defined(),
+            ResultOf::Given(index) => given[*index].tensor.is_same(tensor),
+            ResultOf::Fresh(expected) => {
+                let shares =
+                    |storage: Storage| given.iter().any(|one| one.storage.ptr_eq(&storage));
+                tensor.defined()
+                    && tensor.dtype() == expected.dtype()
+                    && tensor.sizes() == expected.sizes()
+                    && tensor.strides() == expected.strides()
+                    && !tensor.storage_opt().is_none_or(shares)
+            }
+        }
+    };
+    stack.len() == results.len()
+        && stack.iter().zip(results).all(|(value, expected)| one(value, expected))
+}
+
+/// Appends a call to the program, and puts its results on the stack.
+fn append(
+    shared: &Arc<DeferredProgram>,
+    call: &BoxedCall,
+    stack: &mut Stack,
+    given: &AllGiven,
+    results: &Results,
+) -> Result<Recorded> {
+    // Before the lock: it may run foreign code.
+    let line = line();
+    loop {
+        let mut recorded = shared.lock();
+        let program: Arc<dyn Deferred> = shared.clone();
+        match recorded.append(&program, (call, line.as_ref()), stack, given, results)? {
+            Appended::Yes => {}
+            Appended::Refused(reason) => return Ok(Recorded::No(reason)),
+            Appended::After(programs) => {
+                drop(recorded);
+                region::expected(|| run_programs(&programs))?;
+                continue;
+            }
+        }
+        let is_long = recorded.program.nodes().len() >= MOST_NODES || recorded.bytes >= MOST_BYTES;
+        drop(recorded);
+        if is_long {
+            region::expected(|| shared.flush(true))?;
+        }
+        return Ok(Recorded::Yes);
+    }
+}
+
+impl RecordedCalls {
+    fn append(
+        &mut self,
+        program: &Arc<dyn Deferred>,
+        (call, line): (&BoxedCall, Option<&Arc<str>>),
+        stack: &mut Stack,
+        given: &AllGiven,
+        results: &Results,
+    ) -> Result<Appended> {
+        let mut operands = SmallVec::<[Argument; 4]>::new();
+        for one in given {
+            if let Some(number) = wrapped_number(&one.tensor, &one.storage) {
+                operands.push(Argument::Number(number));
+                continue;
+            }
+            match self.buffer_of(program, one) {
+                Ok(id) => operands.push(Argument::Tensor(Operand::of(one.tensor.base(), id))),
+                Err(refusal) => return Ok(refusal),
+            }
+        }
+        let made = self.make_results(program, given, results, &operands)?;
+        let arguments = arguments_of(stack, &mut operands.into_iter())?;
+        let (tensors, results) = made;
+        self.program.push(Node { op: call.op(), arguments, results, line: line.cloned() });
+        stack.clear();
+        tensors.into_iter().for_each(|tensor| stack.push(tensor));
+        Ok(Appended::Yes)
+    }
+
+    /// The buffer of a tensor's storage, whose use is noted.
+    fn buffer_of(
+        &mut self,
+        program: &Arc<dyn Deferred>,
+        one: &Given,
+    ) -> Result<BufferId, Appended> {
+        let known = self.ids.get(&one.storage.key()).copied();
+        if known.is_some_and(|id| self.written[id.index()] || !one.writes) {
+            return known.ok_or(Appended::Refused(""));
+        }
+        if known.is_none() && !one.storage.is_sole_owner() {
+            return Err(Appended::Refused("its memory can be changed from outside"));
+        }
+        let conflicts = one.storage.note_use(program, one.writes);
+        if !conflicts.is_empty() {
+            return Err(Appended::After(conflicts));
+        }
+        let id = known.unwrap_or_else(|| self.add_buffer(one.storage.clone(), Role::Input, false));
+        self.written[id.index()] |= one.writes;
+        Ok(id)
+    }
+
+    fn add_buffer(&mut self, storage: Storage, role: Role, written: bool) -> BufferId {
+        let key = storage.key();
+        let id = self.program.add_buffer(storage, role);
+        self.ids.insert(key, id);
+        self.written.push(written);
+        id
+    }
+
+    /// The results as tensors, without memory yet, and as operands.
+    #[allow(clippy::type_complexity, reason = "one caller")]
+    fn make_results(
+        &mut self,
+        program: &Arc<dyn Deferred>,
+        given: &AllGiven,
+        results: &Results,
+        operands: &[Argument],
+    ) -> Result<(SmallVec<[Tensor; 2]>, SmallVec<[Option<Operand>; 1]>)> {
+        let (mut tensors, mut made) = (SmallVec::new(), SmallVec::new());
+        for result in results {
+            match result {
+                ResultOf::Undefined => {
+                    tensors.push(Tensor::undefined());
+                    made.push(None);
+                }
+                ResultOf::Given(index) => {
+                    tensors.push(given[*index].tensor.clone());
+                    made.push(operands[*index].operands().next().cloned());
+                }
+                ResultOf::Fresh(shape) => {
+                    let nbytes = shape.storage()?.nbytes();
+                    let storage = Storage::without_memory(nbytes)?;
+                    let tensor: Tensor = TensorBase::new_with_storage(
+                        storage.clone(),
+                        shape.dtype(),
+                        KeySet::from_key(DispatchKey::CPU),
+                        &shape.sizes(),
+                        &shape.strides(),
+                        0,
+                    )?
+                    .into();
+                    // Nobody else knows the storage.
+                    storage.note_use(program, true);
+                    let id = self.add_buffer(storage, Role::Output, true);
+                    self.bytes = self.bytes.saturating_add(nbytes);
+                    made.push(Some(Operand::of(tensor.base(), id)));
+                    tensors.push(tensor);
+                }
+            }
+        }
+        Ok((tensors, made))
+    }
+}
+
+/// The arguments of a node: values, and in the place of each tensor its operand.
+fn arguments_of(
+    stack: &Stack,
+    operands: &mut impl Iterator<Item = Argument>,
+) -> Result<SmallVec<[Argument; 4]>> {
+    let missing = || err!(Internal, "an operand is missing");
+    let mut arguments = SmallVec::new();
+    for value in stack.iter() {
+        let mut next = || match operands.next() {
+            Some(Argument::Tensor(operand)) => Ok(operand),
+            _ => Err(missing()),
+        };
+        arguments.push(match value {
+            IValue::Tensor(tensor) if tensor.defined() => operands.next().ok_or_else(missing)?,
+            IValue::TensorList(list) => {
+                Argument::Tensors(list.iter().map(|_| next()).collect::<Result<_>>()?)
+            }
+            IValue::OptionalTensorList(list) => {
+                let one = |tensor: &Option<Tensor>| tensor.as_ref().map(|_| next()).transpose();
+                Argument::OptionalTensors(list.iter().map(one).collect::<Result<_>>()?)
+            }
+            other => Argument::Value(other.clone()),
+        });
+    }
+    Ok(arguments)
+}
+
+impl DeferredProgram {
+    fn lock(&self) -> MutexGuard<'_, RecordedCalls> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_lock(&self) -> Result<MutexGuard<'_, RecordedCalls>> {
+        match self.recorded.try_lock() {
+            Ok(recorded) => Ok(recorded),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(err!(
+                Runtime,
+                "conflicting access to a storage: another thread computes its contents while this one has \
+                 others opened"
+            )),
+        }
+    }
+}
+
+/// A number of this thread other than 0.
+fn thread_number() -> usize {
+    thread_local!(static NUMBER: u8 = const { 0 });
+    NUMBER.with(|number| std::ptr::from_ref(number).addr())
+}
+
+impl Deferred for DeferredProgram {
+    fn flush(&self, waits: bool) -> Result<()> {
+        if self.is_running_here() {
+            return Ok(());
+        }
+        region::look(self, "access", "the contents of a result are looked at")?;
+        let mut recorded = if waits { self.lock() } else { self.try_lock()? };
+        self.runner.store(thread_number(), Ordering::Relaxed);
+        let outcome = recorded.run();
+        for buffer in recorded.program.buffers() {
+            buffer.storage.forget_use(self);
+        }
+        self.runner.store(0, Ordering::Relaxed);
+        // What it drops may run foreign code, which may come back here.
+        let done = std::mem::take(&mut *recorded);
+        drop(recorded);
+        drop(done);
+        outcome
+    }
+
+    fn is_running_here(&self) -> bool {
+        self.runner.load(Ordering::Relaxed) == thread_number()
+    }
+}
+
+impl RecordedCalls {
+    fn run(&mut self) -> Result<()> {
+        if self.program.nodes().is_empty() {
+            return Ok(());
+        }
+        self.assign_roles();
+        if statistics::is_collecting() {
+            statistics::note_program(&self.program);
+        }
+        let _state = ThreadStateGuard::new(ThreadState::BELOW_MODES);
+        let plan = cache::plan_of(&self.program);
+        statistics::note_plan(&plan);
+        plan.run(&self.program).map_err(|failed| {
+            self.refuse_results(&failed.error);
+            located(failed.error, self.program.nodes().get(failed.node))
+        })
+    }
+
+    /// A result that nobody holds but the program need not outlive it.
+    fn assign_roles(&mut self) {
+        for index in 0..self.program.buffers().len() {
+            let id = BufferId(index as u32);
+            let buffer = self.program.buffer(id);
+            if buffer.role == Role::Output && buffer.storage.use_count() == 0 {
+                self.program.set_role(id, Role::Internal);
+            }
+        }
+    }
+
+    /// Whoever touches a result that was not computed learns why.
+    fn refuse_results(&self, error: &Error) {
+        for buffer in self.program.buffers() {
+            let storage = &buffer.storage;
+            if buffer.role == Role::Output && storage.nbytes() > 0 && storage.data_ptr().is_null() {
+                storage.set_access_error(Some(error.message().to_owned()));
+            }
+        }
+    }
+}
+
+const RECORDED_AT: &str = "\n(recorded at ";
+
+/// The error with the line of the call.
+fn located(error: Error, node: Option<&Node>) -> Error {
+    let line = node.and_then(|node| node.line.as_ref());
+    match (error.kind(), line) {
+        (ErrorKind::External, _) | (_, None) => error,
+        _ if error.message().contains(RECORDED_AT) => error,
+        (kind, Some(line)) => Error::new(kind, format!("{}{RECORDED_AT}{line})", error.message())),
+    }
+}

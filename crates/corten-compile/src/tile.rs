@@ -1,0 +1,264 @@
+//! Running a group tile by tile.
+//!
+//! A tile is a part of the iteration space whose values in all slots stay in the first-level cache. Every step
+//! runs over the tile before the next step does, so that results are read while they are there.
+
+use crate::ir::{BufferId, Program};
+use crate::lower::{Lowered, Place, PlacedStep, Slot};
+use crate::memory;
+use corten_core::{Access, AccessSet, Result, bail, ensure};
+use corten_cpu::pointwise::steps::{self, ElementBytes};
+use corten_ops::Tensor;
+use corten_ops::parallel::{GRAIN, parallel_for};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::ops::Range;
+
+/// Bytes that the tile of all slots and operands may take.
+const TILE_BYTES: usize = 32 << 10;
+/// As `TILE_BYTES`, for tiles of whole rows: they stay in the second-level cache, and reductions pay for more rows
+/// at once.
+const ROW_TILE_BYTES: usize = 128 << 10;
+/// Elements of a tile.
+const TILE: Range<usize> = 256..4096;
+/// Slots begin at multiples of this many bytes.
+const LINE: usize = 64;
+
+/// A group ready to run.
+pub(crate) struct Kernel {
+    lowered: Lowered,
+    /// Elements of a tile along each dimension.
+    tile: SmallVec<[i64; 4]>,
+    /// Tiles along each dimension.
+    tiles: SmallVec<[i64; 4]>,
+    /// Where slots begin, and where the last one ends.
+    starts: Vec<usize>,
+}
+
+impl Kernel {
+    /// Chooses the tiles; `None` where they would be so small that steps cost more than they do.
+    pub(crate) fn new(lowered: Lowered) -> Option<Self> {
+        let streams = lowered.externals.iter().map(|external| external.operand.dtype.itemsize());
+        let slots = lowered.slots.iter().filter(|slot| !slot.per_row).map(|slot| slot.size);
+        let width: usize = slots.chain(streams).sum();
+        let elements = match lowered.by_rows {
+            true => ROW_TILE_BYTES / width.max(1),
+            false => (TILE_BYTES / width.max(1)).clamp(TILE.start, TILE.end),
+        };
+        // A multiple of every vector's length.
+        let elements = (elements / LINE * LINE) as i64;
+        let sizes = &lowered.space.sizes;
+        let mut tile: SmallVec<[i64; 4]> = SmallVec::from_elem(1, sizes.len());
+        tile[0] = if lowered.by_rows { sizes[0] } else { sizes[0].min(elements) };
+        if let Some(&rows) = sizes.get(1)
+            && tile[0] == sizes[0]
+        {
+            tile[1] = rows.min((elements / tile[0]).max(1));
+        }
+        let area: i64 = tile.iter().product();
+        let numel = lowered.space.numel();
+        if area < numel.min(64) {
+            return None;
+        }
+        let tiles =
+            sizes.iter().zip(&tile).map(|(&size, &part)| (size + part - 1) / part).collect();
+        let mut starts = vec![0];
+        for slot in &lowered.slots {
+            let elements = if slot.per_row { area / tile[0] } else { area };
+            let bytes = (elements as usize * slot.size).next_multiple_of(LINE);
+            starts.push(starts[starts.len() - 1] + bytes);
+        }
+        Some(Self { lowered, tile, tiles, starts })
+    }
+
+    /// Runs the group over the buffers of a program.
+    ///
+    /// # Errors
+    /// Those of the allocation, of taking access, and a division of integers by zero.
+    pub(crate) fn run(&self, program: &Program) -> Result<()> {
+        let mut tensors: SmallVec<[Tensor; 8]> = SmallVec::new();
+        for external in &self.lowered.externals {
+            let storage = &program.buffer(external.operand.buffer).storage;
+            if external.writes {
+                memory::provide(storage)?;
+            }
+            tensors.push(external.operand.tensor(storage)?);
+        }
+        let wanted = tensors.iter().zip(&self.lowered.externals).map(|(tensor, external)| {
+            (tensor.base(), if external.writes { Access::Write } else { Access::Read })
+        });
+        let wanted: SmallVec<[_; 8]> = wanted.collect();
+        let set = AccessSet::acquire(&wanted)?;
+        let mut bases: SmallVec<[*mut u8; 8]> = SmallVec::new();
+        for (i, external) in self.lowered.externals.iter().enumerate() {
+            let (start, nbytes) = set.extent(i);
+            let bytes = external.operand.bytes();
+            let within = bytes.start >= 0 && bytes.end <= nbytes as i64 && !start.is_null();
+            ensure!(
+                within,
+                Runtime,
+                "a tensor was given another storage while a program was about to run"
+            );
+            bases.push(start.wrapping_offset(
+                (external.operand.offset * external.operand.dtype.itemsize() as i64) as isize,
+            ));
+        }
+        let mut singles = self.lowered.singles.clone();
+        // SAFETY: the set holds all externals, in which their operands lie, as just checked; single elements are
+        // this thread's, and steps over them write elements of their own.
+        unsafe { self.run_once(&bases, &mut singles)? };
+        let run = GroupRun { kernel: self, bases: &bases, singles: &singles };
+        let count: i64 = self.tiles.iter().product();
+        let area: i64 = self.tile.iter().product();
+        parallel_for(0..count, (GRAIN / area).max(1), |range| {
+            // SAFETY: as above; tiles are disjoint, so that no two threads write the same element.
+            unsafe { run.tiles(range)? };
+            if steps::divided_by_zero() {
+                bail!(Runtime, "ZeroDivisionError")
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs the steps over single elements.
+    ///
+    /// # Safety
+    /// The bases must be the first elements of the externals, held for this thread.
+    unsafe fn run_once(&self, bases: &[*mut u8], singles: &mut [ElementBytes]) -> Result<()> {
+        let first: *mut ElementBytes = singles.as_mut_ptr();
+        for PlacedStep { step, places, .. } in &self.lowered.once {
+            let at: SmallVec<[*mut u8; 4]> = places
+                .iter()
+                .map(|place| match *place {
+                    Place::External(i) => bases[i],
+                    Place::Single(i) => first.wrapping_add(i).cast(),
+                    Place::Slot(_) => std::ptr::null_mut(),
+                })
+                .collect();
+            let mut strides: SmallVec<[i64; 8]> = SmallVec::from_elem(0, 2 * places.len());
+            // Outputs are dense rows of one element.
+            strides[0] = size_of::<ElementBytes>() as i64;
+            // SAFETY: every place is one element of the step's dtypes: lowering gives steps over single elements no
+            // slot.
+            unsafe { step.run(&at, &strides, 1, 1)? };
+        }
+        Ok(())
+    }
+
+    /// The buffers that are read or written.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = BufferId> {
+        self.lowered.externals.iter().map(|external| external.operand.buffer)
+    }
+
+    /// Bytes that are read and written.
+    pub(crate) fn bytes(&self) -> usize {
+        let bytes =
+            self.lowered.externals.iter().map(|external| {
+                external.operand.numel() as usize * external.operand.dtype.itemsize()
+            });
+        bytes.sum()
+    }
+
+    /// Buffers that are never in memory.
+    pub(crate) fn removed(&self) -> usize {
+        self.lowered.removed.len()
+    }
+}
+
+thread_local! {
+    /// Room for slots that the thread keeps.
+    static ROOM: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
+}
+
+/// A kernel with the memory of one run.
+struct GroupRun<'a> {
+    kernel: &'a Kernel,
+    bases: &'a [*mut u8],
+    singles: &'a [ElementBytes],
+}
+
+// SAFETY: whoever runs tiles holds the memory, and gives every thread tiles of its own.
+unsafe impl Sync for GroupRun<'_> {}
+
+impl GroupRun<'_> {
+    /// Runs tiles of these numbers.
+    ///
+    /// # Safety
+    /// The bases must be the first elements of the externals, which are held and of which no other thread uses the
+    /// elements of these tiles meanwhile.
+    unsafe fn tiles(&self, range: Range<i64>) -> Result<()> {
+        let kernel = self.kernel;
+        let bytes = kernel.starts[kernel.starts.len() - 1] + LINE;
+        let mut room = ROOM.take();
+        if room.len() * size_of::<u64>() < bytes {
+            room.resize(bytes / size_of::<u64>(), 0);
+        }
+        let start = room.as_mut_ptr().cast::<u8>();
+        let slots = start.wrapping_add(start.align_offset(LINE));
+        let space = &kernel.lowered.space;
+        let mut at: SmallVec<[*mut u8; 8]> = SmallVec::from_slice(self.bases);
+        for tile in range {
+            let (mut rest, mut n) = (tile, [1; 2]);
+            at.copy_from_slice(self.bases);
+            for (dim, &count) in kernel.tiles.iter().enumerate() {
+                let first = rest % count * kernel.tile[dim];
+                rest /= count;
+                if let Some(n) = n.get_mut(dim) {
+                    *n = kernel.tile[dim].min(space.sizes[dim] - first);
+                }
+                for (at, strides) in at.iter_mut().zip(&space.strides) {
+                    *at = at.wrapping_offset((strides[dim] * first) as isize);
+                }
+            }
+            // SAFETY: the caller's, of this tile; slots have room for its elements.
+            let outcome = unsafe { self.tile(&at, slots, n) };
+            if outcome.is_err() {
+                return outcome;
+            }
+        }
+        ROOM.set(room);
+        Ok(())
+    }
+
+    /// Runs all steps over a tile of `n[1]` rows of `n[0]` elements.
+    ///
+    /// # Safety
+    /// As for [`tiles`](Self::tiles), with the addresses of the tile's first elements.
+    unsafe fn tile(&self, externals: &[*mut u8], slots: *mut u8, n: [i64; 2]) -> Result<()> {
+        let kernel = self.kernel;
+        let space = &kernel.lowered.space;
+        for PlacedStep { step, places, over_rows } in &kernel.lowered.steps {
+            let count = places.len();
+            let (mut at, mut strides) = ([std::ptr::null_mut(); 4], [0; 8]);
+            let mut dense = true;
+            for (i, place) in places.iter().enumerate() {
+                let (address, inner, outer) = match *place {
+                    Place::Slot(slot) => {
+                        let Slot { size, per_row } = kernel.lowered.slots[slot];
+                        let at = slots.wrapping_add(kernel.starts[slot]);
+                        let size = size as i64;
+                        if per_row { (at, 0, size) } else { (at, size, size * n[0]) }
+                    }
+                    Place::External(external) => {
+                        let along = &space.strides[external];
+                        (externals[external], along[0], along.get(1).copied().unwrap_or(0))
+                    }
+                    Place::Single(single) => {
+                        (std::ptr::from_ref(&self.singles[single]).cast_mut().cast(), 0, 0)
+                    }
+                };
+                let (inner, outer) = if *over_rows { (outer, 0) } else { (inner, outer) };
+                (at[i], strides[i], strides[count + i]) = (address, inner, outer);
+                dense &= outer == inner * n[0];
+            }
+            let [n0, n1] = match (over_rows, dense) {
+                (true, _) => [n[1], 1],
+                (false, true) => [n[0] * n[1], 1],
+                (false, false) => n,
+            };
+            // SAFETY: the caller's; at most four operands: those of recorded loops.
+            unsafe { step.run(&at[..count], &strides[..2 * count], n0 as usize, n1 as usize)? };
+        }
+        Ok(())
+    }
+}

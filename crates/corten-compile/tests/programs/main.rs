@@ -1,0 +1,5 @@
+//! Programs run by plans, beside the same calls at once.
+
+mod chains;
+mod random;
+mod sketch;

@@ -1,0 +1,1 @@
+"""Exported programs as files."""

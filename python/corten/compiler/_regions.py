@@ -1,0 +1,118 @@
+"""Functions whose calls of operators are recorded and run later, in groups.
+
+The Python code of a compiled function runs at every call, so that control flow, prints and changes
+of objects are what they are without compilation. What is recorded runs where a result is looked at,
+at the latest when the function returns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+from corten import _C
+from corten.compiler import _settings
+
+__all__ = ["Options", "compiled", "not_compiled", "run_region"]
+
+#: How the message of a forbidden break begins.
+_FORBIDDEN = "graph break under fullgraph=True"
+
+
+@dataclasses.dataclass
+class Options:
+    """How a function was asked to be compiled."""
+
+    backend: object = "inductor"
+    mode: object = None
+    options: object = None
+    fullgraph: bool = False
+    dynamic: object = None
+
+    def __call__(self, function):
+        return compiled(function, self)
+
+
+def run_region(function, args, kwargs, fullgraph=False):
+    """Calls a function in a region of its own, or as a part of the one that is active."""
+    _C._region_enter(fullgraph)
+    try:
+        result = function(*args, **kwargs)
+    except BaseException as error:
+        _leave_after(error)
+        raise
+    _C._region_exit()
+    return result
+
+
+def _leave_after(error):
+    """Runs what was recorded before an exception, which says more than what fails now."""
+    try:
+        _C._region_exit()
+    except Exception:
+        pass
+    if isinstance(error, RuntimeError) and str(error).startswith(_FORBIDDEN):
+        from corten._dynamo.exc import Unsupported
+
+        raise Unsupported(str(error)) from None
+
+
+def _count(function):
+    """Counts a function that is called for the first time."""
+    from corten._dynamo.utils import counters
+
+    counters["frames"]["total"] += 1
+    counters["frames"]["ok"] += 1
+    counters["stats"]["unique_graphs"] += 1
+
+
+def compiled(function, options):
+    """The function that calls another one as the options say."""
+    runner = _runner(function, options)
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        if _settings.runs_eagerly():
+            return function(*args, **kwargs)
+        return runner(args, kwargs)
+
+    wrapper._torchdynamo_orig_callable = function
+    wrapper._is_torch_compile = True
+    wrapper.get_compiler_config = lambda: options.options or {}
+    return wrapper
+
+
+def _runner(function, options):
+    backend = _settings.lookup(options.backend)
+    if backend == "eager":
+        return lambda args, kwargs: function(*args, **kwargs)
+    if callable(backend):
+        from corten.compiler import _capture
+
+        return _capture.runner(function, backend, options)
+    fullgraph = bool(options.fullgraph)
+    known = []
+
+    def run(args, kwargs):
+        if not known:
+            known.append(True)
+            _count(function)
+        return run_region(function, args, kwargs, fullgraph)
+
+    return run
+
+
+def not_compiled(function):
+    """The function that calls another one outside of regions."""
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        before = _C._region_pause(True)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _C._region_pause(before)
+
+    wrapper._torchdynamo_disable = True
+    wrapper._torchdynamo_orig_callable = function
+    return wrapper
