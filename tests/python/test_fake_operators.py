@@ -61,7 +61,8 @@ class Operators(unittest.TestCase):
 
     def walk(self, symbolic):
         right, wrong = 0, {}
-        for operator in forward_cases.operators(ops.all()):
+        # Symbols take several runs of a shape rule: every third operator then.
+        for operator in forward_cases.operators(ops.all())[::3 if symbolic else 1]:
             name = operator.schema.full
             skipped = operator.schema.outputs or operator.entry["kind"] == "inplace" or operator.schema.space != "aten" or operator.schema.base.startswith("lift")
             if skipped or name in DATA or any(part in name for part in SPARSE):
@@ -92,8 +93,8 @@ class Operators(unittest.TestCase):
 
     def test_sizes_that_are_symbols(self):
         right, wrong = self.walk(symbolic=True)
-        self.assertLess(len(wrong), 0.02 * right, wrong)
-        self.assertGreater(right, 1000)
+        self.assertLess(len(wrong), 0.01 * right, wrong)
+        self.assertGreater(right, 330)
 
 
 if __name__ == "__main__":

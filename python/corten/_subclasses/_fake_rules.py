@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import corten
 
-from ._fake_errors import DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException
-
-#: Operators that change sizes and strides of tensors in place.
-IN_PLACE_VIEWS = frozenset({
-    "t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_", "swapdims_", "as_strided_", "set_", "resize_",
-    "resize_as_", "rename_",
-})
-
-#: Operators after which the sizes or strides of an argument may be others.
-GEOMETRY_CHANGES = IN_PLACE_VIEWS | {"set_data", "_resize_output_", "resize_output_"}
+from ._fake_errors import DataDependentOutputException, DynamicOutputShapeException
 
 #: Operators whose results are on the device of the first tensor, wherever the others are.
-FIRST_DEVICE = frozenset({
-    "copy_", "copy", "index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put",
-    "slice_scatter", "diagonal_scatter", "select_scatter", "_to_copy", "set_",
-})
+FIRST_DEVICE = re.compile(r"(_unsafe_|_)?index(_put(_impl)?_?)?|copy_?|(slice|diagonal|select)_scatter|_to_copy|set_")
 
-_FIXED = {}
+_RULES = []
 
 
-def _rule(*names):
+def _rule(pattern):
+    """Makes a function the rule of the operators whose names a pattern matches."""
+
     def keep(function):
-        for name in names:
-            _FIXED[name] = function
+        _RULES.append((re.compile(pattern), function))
         return function
 
     return keep
@@ -37,10 +28,16 @@ def find(operator):
     """The rule of an operator, or None."""
     if operator.namespace != "aten":
         return None
-    return _FIXED.get(operator.packet)
+    if not hasattr(operator, "rule"):
+        operator.rule = next((rule for pattern, rule in _RULES if pattern.fullmatch(operator.packet)), None)
+        if operator.rule is None and corten.Tag.data_dependent_output in operator.tags:
+            operator.rule = _data_dependent
+        if operator.rule is None and corten.Tag.dynamic_output_shape in operator.tags:
+            operator.rule = _dynamic
+    return operator.rule
 
 
-@_rule("_local_scalar_dense", "item")
+@_rule("_local_scalar_dense|item")
 def _item(mode, func, self, **kwargs):
     if self.constant is not None:
         from corten.utils._python_dispatch import _disable_current_modes
@@ -56,19 +53,17 @@ def _item(mode, func, self, **kwargs):
     return _unbacked.item(mode, self)
 
 
-@_rule("equal", "allclose", "is_nonzero")
+@_rule("is_nonzero")
 def _data_dependent(mode, func, *args, **kwargs):
     raise DataDependentOutputException(func)
 
 
-@_rule(
-    "nonzero", "masked_select", "_unique2", "_unique", "unique_dim", "unique_consecutive", "bincount", "nonzero_numpy",
-    "repeat_interleave", "argwhere", "_linalg_check_errors", "unique_dim_consecutive",
-)
 def _dynamic(mode, func, *args, **kwargs):
+    from corten.fx.experimental import _unbacked
+
     name = func.name()
-    if name == "aten::_linalg_check_errors":
-        return None
+    if not _unbacked.has_rule(name):
+        return NotImplemented
     if name.startswith("aten::repeat_interleave") and (name != "aten::repeat_interleave.Tensor"
                                                        or kwargs.get("output_size") is not None):
         return NotImplemented
@@ -76,12 +71,10 @@ def _dynamic(mode, func, *args, **kwargs):
         raise DynamicOutputShapeException(func)
     if mode.shape_env is None or not mode.shape_env.allow_dynamic_output_shape_ops:
         raise DynamicOutputShapeException(func)
-    from corten.fx.experimental import _unbacked
-
     return _unbacked.run(mode, func, args, kwargs)
 
 
-@_rule("index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put")
+@_rule(r"(_unsafe_|_)?index(_put(_impl)?_?)?")
 def _index(mode, func, self, indices, *rest, **kwargs):
     masks = [i for i, one in enumerate(indices) if one is not None and one.dtype in (corten.bool, corten.uint8)]
     if not masks:
@@ -100,17 +93,17 @@ def _index(mode, func, self, indices, *rest, **kwargs):
         return func(self, positions)
 
 
-@_rule("_assert_async", "_assert_scalar")
+@_rule("_assert_(async|scalar)|_linalg_check_errors|record_stream")
 def _assert(mode, func, *args, **kwargs):
     return None
 
 
-@_rule("_functional_assert_async", "_functional_assert_scalar")
+@_rule("_functional_assert_(async|scalar)")
 def _functional_assert(mode, func, *args, **kwargs):
     return args[-1]
 
 
-@_rule("_foreach_addcdiv", "_foreach_addcdiv_", "_foreach_addcmul", "_foreach_addcmul_")
+@_rule("_foreach_addc(div|mul)_?")
 def _foreach(mode, func, self, tensor1, tensor2, scalars=1, **kwargs):
     """The sizes do not depend on the factors that a tensor has."""
     if not isinstance(scalars, corten.Tensor):
@@ -125,17 +118,7 @@ def _is_pinned(mode, func, self, device=None):
     return False
 
 
-@_rule("pin_memory", "_pin_memory")
+@_rule("_?pin_memory")
 def _pin(mode, func, self, device=None):
     with mode:
         return self.clone()
-
-
-@_rule("record_stream")
-def _record_stream(mode, func, *args, **kwargs):
-    return None
-
-
-@_rule("_nested_tensor_from_tensor_list", "_nested_view_from_buffer", "_nested_view_from_buffer_copy")
-def _unsupported(mode, func, *args, **kwargs):
-    raise UnsupportedOperatorException(func)

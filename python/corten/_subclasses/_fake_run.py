@@ -38,6 +38,8 @@ class Operator:
         self.packet = short.partition(".")[0]
         self.is_foreach = self.packet.startswith("_foreach_") or self.packet.startswith("_amp_foreach")
         self.namespace = self.name.partition("::")[0]
+        self.tags = func.tags
+        self.changes_geometry = corten.Tag.inplace_view in self.tags and self.packet != "detach_"
 
     @classmethod
     def of(cls, func):
@@ -67,7 +69,7 @@ def run(mode, func, args, kwargs):
         leaves = _leaves(args, kwargs)
         fakes = [leaf for leaf in leaves if isinstance(leaf, FakeTensor)]
     if fakes and all(fake.constant is not None for fake in fakes) and not operator.is_random \
-            and operator.packet not in rules.IN_PLACE_VIEWS:
+            and not operator.changes_geometry:
         found = _fold(mode, func, args, kwargs)
         if found is not _NOTHING:
             return found
@@ -179,7 +181,7 @@ def _wrap_one(mode, operator, one, device, pairs, mark, place):
 
 def _update_geometry(operator, fakes):
     """Lets arguments whose sizes, strides or storage were changed in place follow their meta tensors."""
-    if operator.packet not in rules.GEOMETRY_CHANGES and not operator.name.endswith("out"):
+    if not operator.changes_geometry and not operator.name.endswith("out"):
         return
     for fake in fakes:
         elem = fake._elem
@@ -199,7 +201,7 @@ def _result_device(func, operator, args, kwargs, fakes):
         return _with_index(asked)
     if not fakes:
         return corten.device("cpu")
-    if operator.packet in rules.FIRST_DEVICE:
+    if rules.FIRST_DEVICE.fullmatch(operator.packet):
         return fakes[0].device
     if operator.is_foreach:
         first = next((arg for arg in args if isinstance(arg, (list, tuple))), None)
@@ -252,7 +254,7 @@ def _convert(mode, func, operator, args, kwargs):
             return value
         if type(value) is Tensor and vars(value).pop("_made_inside", False):
             return _lift(mode, value)
-        if operator.packet in rules.IN_PLACE_VIEWS:
+        if operator.changes_geometry:
             raise AssertionError(
                 "Can't call metadata mutating ops on non-Fake Tensor inputs. Found in "
                 + render_call(func, args, kwargs)

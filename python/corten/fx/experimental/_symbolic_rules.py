@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from corten._symbolic_numbers import SymInt
 
 from . import _symexpr as ex
 
-_RULES = {}
+_RULES = []
 
 
-def _rule(*names):
+def _rule(pattern):
+    """Makes a function the rule of the operators whose names a pattern matches."""
+
     def keep(function):
-        for name in names:
-            _RULES[name] = function
+        _RULES.append((re.compile(pattern), function))
         return function
 
     return keep
@@ -20,7 +23,11 @@ def _rule(*names):
 
 def find(operator):
     """The rule of an operator, or None."""
-    return _RULES.get(operator.packet) if operator.namespace == "aten" else None
+    if operator.namespace != "aten":
+        return None
+    if not hasattr(operator, "size_rule"):
+        operator.size_rule = next((rule for pattern, rule in _RULES if pattern.fullmatch(operator.packet)), None)
+    return operator.size_rule
 
 
 def _expr(value):
@@ -33,7 +40,7 @@ def _geometry(env, tensor):
     return geometry_of(env, tensor)
 
 
-@_rule("view", "_unsafe_view", "reshape", "_reshape_copy", "view_copy")
+@_rule("(_unsafe_)?view(_copy)?|_?reshape(_copy)?")
 def _view(env, self, size, **kwargs):
     if not isinstance(size, (list, tuple)):
         return None
@@ -147,7 +154,7 @@ def _bound(env, value, size, default):
     return bound
 
 
-@_rule("unbind", "split", "unsafe_split", "chunk", "tensor_split", "unsafe_chunk")
+@_rule("(unsafe_)?(split|chunk)|unbind|tensor_split")
 def _pieces(env, self, amount=0, dim=0, **kwargs):
     geometry = _geometry(env, self)
     sizes = [env.replace(one) for one in geometry.sizes]

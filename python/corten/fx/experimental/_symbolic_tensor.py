@@ -315,7 +315,7 @@ def _wrapped(mode, problem, result, device, found):
 
     def mark(made, place, existing=False):
         geometry = next(places)
-        if not existing or problem.operator.packet in _fake_run.rules.GEOMETRY_CHANGES:
+        if not existing or problem.operator.changes_geometry:
             attach(env, made, SymbolicGeometry(env, *geometry))
 
     if not problem.operator.returns_tensors and result is not None:

@@ -58,6 +58,11 @@ def _result(mode, like, sizes, dtype, strides=None):
     return made
 
 
+def has_rule(name):
+    """Whether there is a rule for an operator."""
+    return name.partition("::")[2].partition(".")[0] in _RULES
+
+
 def run(mode, func, args, kwargs):
     """The result of an operator whose sizes depend on data."""
     packet = func.name().partition("::")[2].partition(".")[0]
@@ -130,7 +135,7 @@ def _bincount(mode, func, self, weights=None, minlength=0):
 
 
 _RULES = {
-    "nonzero": _nonzero, "argwhere": _nonzero, "masked_select": _masked_select, "_unique2": _unique2, "_unique": _unique2,
+    "nonzero": _nonzero, "nonzero_numpy": _nonzero, "unique_dim_consecutive": _unique_dim, "argwhere": _nonzero, "masked_select": _masked_select, "_unique2": _unique2, "_unique": _unique2,
     "unique_consecutive": _unique_consecutive, "unique_dim": _unique_dim, "repeat_interleave": _repeat_interleave,
     "bincount": _bincount,
 }
