@@ -451,6 +451,15 @@ del _alias, _method
 # As a name of the module it would list the module's names.
 del __dir__
 
-from corten.utils import _wrapper_shapes  # noqa: E402
 
-Tensor._make_wrapper_subclass = staticmethod(_wrapper_shapes.make_wrapper)
+def _make_wrapper_subclass(cls, size, *given, **options):
+    """A tensor without elements, whose operators are those of the ``__torch_dispatch__`` of its class."""
+    from corten.utils._wrapper_shapes import make_wrapper
+
+    return make_wrapper(cls, size, *given, **options)
+
+
+#: What makes tensors that are asked for nothing but their operators.
+_native_wrapper = Tensor._make_wrapper_subclass
+Tensor._make_wrapper_subclass = staticmethod(_make_wrapper_subclass)
+del _make_wrapper_subclass

@@ -52,11 +52,6 @@ EXCUSED = [
 ]
 # Operators without a result of PyTorch, by reason.
 UNCOVERED = {
-    "functional forms of operators that write, and tensors without memory: test_functionalize.py": """
-        aten::_efficientzerotensor aten::_native_batch_norm_legit_functional aten::bernoulli.Tensor aten::cauchy
-        aten::copy aten::embedding_renorm aten::exponential aten::geometric aten::lift aten::lift_fresh
-        aten::lift_fresh_copy aten::log_normal aten::normal_functional aten::random aten::random.from
-        aten::random.to aten::resize aten::rrelu_with_noise_functional aten::uniform aten::zero""",
     "tensors are quantised; their integers and numbers: test_quantized_ops.py": """
         corten::int8_linear corten::int8_linear_dynamic corten::int8_convolution corten::byte_sum quantized::add
         quantized::add.out quantized::add_out quantized::add.Scalar quantized::add.Scalar2
@@ -204,6 +199,7 @@ UNCOVERED = {
 }
 # Public names without a call, by reason.
 NAMES = {
+    "gives nothing, and raises where metadata differ: test_export.py": "torch._assert_tensor_metadata",
     "its results know that they are zero: test_dispatch_keys.py": "torch._efficientzerotensor",
     "has kernels for GPUs alone, as in PyTorch": """
         torch._scaled_dot_product_efficient_attention torch._scaled_dot_product_efficient_attention_backward""",
@@ -240,5 +236,4 @@ NAMES = {
         torch._dyn_quant_matmul_4bit torch._mixed_dtypes_linear torch._scaled_mm torch._scaled_mm_v2
         torch._grouped_mm torch._choose_qparams_per_tensor torch.choose_qparams_optimized
         torch._saturate_weight_to_fp16""",
-    "a tensor without memory: test_functionalize.py": "torch._efficientzerotensor",
 }

@@ -15,6 +15,7 @@ VALUES = {
 
 #: Operators that take quantised tensors: those that do not look at their numbers, and those with kernels for them.
 WORKS = set("""
+    aten::_assert_tensor_metadata
     aten::_debug_has_internal_overlap aten::_foreach_clone aten::_foreach_copy aten::_foreach_copy_
     aten::_foreach_max aten::_foreach_sigmoid aten::_foreach_tanh aten::_neg_view aten::_prelu_kernel
     aten::_to_copy aten::adaptive_avg_pool1d aten::adaptive_avg_pool1d.out aten::adjoint aten::alias
@@ -33,7 +34,8 @@ WORKS = set("""
     aten::gt.Scalar aten::gt.Tensor aten::hardsigmoid aten::hardsigmoid.out aten::hardtanh aten::hardtanh.out
     aten::hardtanh_ aten::hsplit.array aten::hstack aten::hstack.out aten::int_repr aten::is_set_to
     aten::le.Scalar aten::le.Tensor aten::leaky_relu aten::leaky_relu.out aten::leaky_relu_ aten::less.Scalar
-    aten::less.Tensor aten::less_equal.Scalar aten::less_equal.Tensor aten::lift_fresh aten::lt.Scalar aten::lt.Tensor aten::mH
+    aten::less.Tensor aten::less_equal.Scalar aten::less_equal.Tensor aten::lift_fresh aten::lt.Scalar
+    aten::lt.Tensor aten::mH
     aten::mT aten::matrix_H aten::max aten::max.dim aten::max_pool1d aten::mean aten::mean.dim aten::min
     aten::min.dim aten::moveaxis.int aten::moveaxis.intlist aten::movedim.int aten::movedim.intlist aten::msort
     aten::msort.out aten::narrow aten::narrow_copy aten::narrow_copy.out aten::ne.Scalar aten::ne.Tensor

@@ -32,7 +32,7 @@ _is_compiling_flag = _is_exporting_flag = False
 
 def is_compiling():
     """Whether the calling code is being compiled or exported."""
-    return _is_compiling_flag
+    return _is_compiling_flag or _C._region_active()
 
 
 def is_exporting():
@@ -43,16 +43,6 @@ def is_exporting():
 def is_dynamo_compiling():
     """Whether the calling code is being compiled."""
     return _C._region_active()
-
-
-def is_dynamo_compiling():
-    """As ``is_compiling``."""
-    return _C._region_active()
-
-
-def is_exporting():
-    """Whether the calling code is being exported."""
-    return False
 
 
 def disable(fn=None, recursive=True, *, reason=None):

@@ -6,6 +6,7 @@ import functools
 import weakref
 
 from corten import _C
+from corten._tensor import _native_wrapper
 
 __all__ = []
 
@@ -80,7 +81,7 @@ def make_wrapper(cls, size, *given, **options):
         raise ValueError(f"Unknown sizes_strides_policy: {policy}; expected 'strides' or 'sizes'")
     device, layout = options.pop("dispatch_device", False), options.pop("dispatch_layout", False)
     keys = options.pop("_extra_dispatch_keys", None)
-    made = _native(cls, size, **options)
+    made = _native_wrapper(cls, size, **options)
     if keys is not None:
         word = (_C._key_set(made) | keys.raw_repr()) & (1 << 64) - 1
         _C._set_key_set(made, word - (1 << 64) if word >> 63 else word)
@@ -94,6 +95,3 @@ def install(made, policy, device, layout):
         return
     asked = _asked_for_strides if policy == "strides" else _asked
     _C._set_shape_policy(made, weakref.ref(made), asked, policy is not None, device, layout)
-
-
-_native = _C.Tensor._make_wrapper_subclass
