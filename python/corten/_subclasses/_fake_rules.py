@@ -11,6 +11,9 @@ from ._fake_errors import DataDependentOutputException, DynamicOutputShapeExcept
 #: Operators whose results are on the device of the first tensor, wherever the others are.
 FIRST_DEVICE = re.compile(r"(_unsafe_|_)?index(_put(_impl)?_?)?|copy_?|(slice|diagonal|select)_scatter|_to_copy|set_")
 
+#: Operators that change sizes and strides of tensors in place.
+GEOMETRY_CHANGES = re.compile("(t|transpose|(un)?squeeze|swap(axes|dims)|as_strided|set|resize(_as)?)_")
+
 _RULES = []
 
 

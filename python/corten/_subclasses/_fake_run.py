@@ -39,7 +39,7 @@ class Operator:
         self.is_foreach = self.packet.startswith("_foreach_") or self.packet.startswith("_amp_foreach")
         self.namespace = self.name.partition("::")[0]
         self.tags = func.tags
-        self.changes_geometry = corten.Tag.inplace_view in self.tags and self.packet != "detach_"
+        self.changes_geometry = rules.GEOMETRY_CHANGES.fullmatch(self.packet) is not None
 
     @classmethod
     def of(cls, func):
