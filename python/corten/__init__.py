@@ -137,9 +137,6 @@ _LAZY = {
     **dict.fromkeys((
         "sym_constrain_range", "sym_constrain_range_for_size", "sym_float", "sym_fresh_size", "sym_int", "sym_ite",
         "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
-        *(f"_sym_{name}" for name in (
-            "sqrt", "cos", "sin", "tan", "cosh", "sinh", "tanh", "acos", "asin", "atan", "exp", "log", "log2",
-        )),
     ), "_symbolic_functions"),
     **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "_symbolic_numbers"),
     **dict.fromkeys((
@@ -219,6 +216,11 @@ def __getattr__(name):
         if name in functional.__all__:
             globals()[name] = value = getattr(functional, name)
             return value
+    elif name.startswith("_sym_"):
+        from corten import _symbolic_functions
+
+        if hasattr(_symbolic_functions, name):
+            return getattr(_symbolic_functions, name)
     elif name.startswith("_") and hasattr(_C._functions, name):
         return getattr(_C._functions, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

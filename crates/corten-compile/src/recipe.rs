@@ -56,8 +56,10 @@ pub(crate) enum Source {
     Prepared(usize),
 }
 
+type Recipes = HashMap<Vec<u64>, Option<Arc<Recipe>>>;
+
 /// Recipes by operator, dtypes, extents and attributes; what has none is known, too.
-static KNOWN: Mutex<Option<HashMap<Vec<u64>, Option<Arc<Recipe>>>>> = Mutex::new(None);
+static KNOWN: Mutex<Option<Recipes>> = Mutex::new(None);
 
 /// More are forgotten: programs may have attributes that never come again.
 const MOST_KNOWN: usize = 4096;

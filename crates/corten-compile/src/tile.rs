@@ -250,10 +250,7 @@ impl GroupRun<'_> {
                 }
             }
             // SAFETY: the caller's, of this tile; slots have room for its elements.
-            let outcome = unsafe { self.tile(&at, slots, n) };
-            if outcome.is_err() {
-                return outcome;
-            }
+            unsafe { self.tile(&at, slots, n)? };
         }
         ROOM.set(room);
         Ok(())

@@ -67,8 +67,10 @@ fn tensor_over(storage: &Storage) -> TensorBase {
     TensorBase::new_with_storage(storage.clone(), DType::UInt8, keys, &[length], &[1], 0).unwrap()
 }
 
+type Way = fn(&Storage) -> Result<Vec<u8>>;
+
 /// Each way to the bytes of a storage.
-const WAYS: &[fn(&Storage) -> Result<Vec<u8>>] = &[
+const WAYS: &[Way] = &[
     |storage| storage.read_bytes(),
     |storage| Ok(Reader::<u8>::new(&tensor_over(storage))?.to_vec()),
     |storage| Ok(Writer::<u8>::new(&tensor_over(storage))?.to_vec()),
@@ -156,7 +158,7 @@ fn metadata_runs_nothing() {
     let tensor = tensor_over(&storage);
     assert_eq!((tensor.numel(), storage.nbytes(), tensor.has_storage()), (4, 4, true));
     let view = tensor.as_view_of(&[2], &[1], 2).unwrap();
-    assert_eq!(view.sizes(), [2]);
+    assert_eq!(view.sizes()[..], [2]);
     assert_eq!(program.runs(), 0);
     assert_eq!(Reader::<u8>::new(&view).unwrap()[..], [3, 3]);
 }

@@ -80,7 +80,9 @@ pub trait PassScope {
     fn finish(self: Box<Self>) -> Result<()>;
 }
 
-static SCOPE: OnceLock<fn() -> Option<Box<dyn PassScope>>> = OnceLock::new();
+type MakeScope = fn() -> Option<Box<dyn PassScope>>;
+
+static SCOPE: OnceLock<MakeScope> = OnceLock::new();
 
 /// Has `make` asked at the start of each backward pass for something that lasts as long. The first one stays.
 pub fn set_pass_scope(make: fn() -> Option<Box<dyn PassScope>>) {

@@ -118,7 +118,10 @@ fn step(dice: &mut Dice, sketch: &mut Sketch, live: &mut Vec<Tensor>) -> Result<
     let alpha: Given = 1_i64.into();
     let with_alpha = |name: &str| name.contains("add") || name.contains("sub");
     let made = match dice.roll(14) {
-        0..=3 => sketch.call(*dice.pick(&UNARY), &[(&a).into()]),
+        0..=3 => {
+            let name = *dice.pick(&UNARY);
+            sketch.call(name, &[(&a).into()])
+        }
         4..=6 => {
             let name = *dice.pick(&BINARY);
             let mut given: Vec<Given> = vec![(&a).into(), (&b).into()];
@@ -138,7 +141,10 @@ fn step(dice: &mut Dice, sketch: &mut Sketch, live: &mut Vec<Tensor>) -> Result<
             }
             sketch.call(name, &given)
         }
-        9 => sketch.call(*dice.pick(&UNARY_IN_PLACE), &[(&a).into()]),
+        9 => {
+            let name = *dice.pick(&UNARY_IN_PLACE);
+            sketch.call(name, &[(&a).into()])
+        }
         10 => {
             let mask = sketch.one("aten::gt.Scalar", &[(&a).into(), 0.5.into()])?;
             sketch.call("aten::where.self", &[(&mask).into(), (&a).into(), (&b).into()])
