@@ -70,7 +70,7 @@ pub struct Buffer {
 ///
 /// # fn main() -> Result<()> {
 /// let x = tensor![[1.0, 2.0], [3.0, 4.0]]?;
-/// let operand = Operand::of(&x.i(1)?, BufferId(0));
+/// let operand = Operand::of(x.i(1)?.base(), BufferId(0));
 /// assert_eq!((operand.offset, operand.bytes()), (2, 8..16));
 /// assert_eq!(operand.tensor(&x.storage()?)?.to_vec::<f32>()?, [3.0, 4.0]);
 /// # Ok(())

@@ -102,7 +102,8 @@ fn gradients_of_regions() {
         region.finish().unwrap();
         y.backward().unwrap();
         let expected: Vec<f32> = vec![2.0 * 1f32.exp(), 4.0 * 4f32.exp()];
-        assert_eq!(x.grad().unwrap().to_vec::<f32>().unwrap(), expected);
+        let grad = x.grad().unwrap().to_vec::<f32>().unwrap();
+        assert!(grad.iter().zip(&expected).all(|(a, b)| (a - b).abs() <= 1e-6 * b), "{grad:?}");
     }
 }
 
@@ -112,15 +113,14 @@ fn failures_are_told_to_who_looks() {
     let inside = Tensor::from_vec(vec![1i64], &[1]).unwrap();
     for _ in 0..2 {
         let region = Region::enter();
-        op::index_select(&x, 0, &inside).unwrap();
+        // First calls of their kinds, which run at once.
+        op::neg(&op::index_select(&x, 0, &inside).unwrap()).unwrap();
         let before = op::exp(&x).unwrap();
         let beyond = op::index_select(&x, 0, &at).unwrap();
         let after = op::neg(&beyond).unwrap();
         assert!(region.finish().is_err());
         assert_eq!(before.to_vec::<f32>().unwrap(), [1f32.exp(), 2f32.exp()]);
         assert!(beyond.to_vec::<f32>().is_err() && after.to_vec::<f32>().is_err());
-        op::exp(&x).unwrap();
-        op::neg(&x).unwrap();
     }
 }
 

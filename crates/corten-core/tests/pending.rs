@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 /// A program that fills storages with a byte, and counts its runs.
 struct Fill {
     targets: Mutex<Vec<Storage>>,
+    /// What it only reads.
+    sources: Mutex<Vec<Storage>>,
     byte: u8,
     runs: AtomicUsize,
     runner: Mutex<Option<std::thread::ThreadId>>,
@@ -17,7 +19,8 @@ impl Fill {
     fn of(byte: u8, storages: &[&Storage]) -> Arc<Self> {
         let targets = Mutex::new(storages.iter().map(|&storage| storage.clone()).collect());
         let (runs, runner) = (AtomicUsize::new(0), Mutex::new(None));
-        let program = Arc::new(Self { targets, byte, runs, runner });
+        let sources = Mutex::default();
+        let program = Arc::new(Self { targets, sources, byte, runs, runner });
         let deferred: Arc<dyn Deferred> = program.clone();
         for storage in storages {
             assert!(storage.note_use(&deferred, true).is_empty());
@@ -50,6 +53,9 @@ impl Deferred for Fill {
                 storage.set_data_ptr(memory, storage.nbytes())?;
             }
             storage.write_bytes(0, &vec![self.byte; storage.nbytes()])?;
+            storage.forget_use(self);
+        }
+        for storage in self.sources.lock().unwrap().drain(..) {
             storage.forget_use(self);
         }
         *self.runner.lock().unwrap() = None;
@@ -142,12 +148,12 @@ fn reading_what_is_only_read_runs_nothing() {
     let program = Fill::of(3, &[&target]);
     let deferred: Arc<dyn Deferred> = program.clone();
     assert!(storage.note_use(&deferred, false).is_empty());
+    program.sources.lock().unwrap().push(storage.clone());
     storage.read_bytes().unwrap();
     drop(Reader::<u8>::new(&tensor_over(&storage)).unwrap());
     assert_eq!(program.runs(), 0);
     drop(Writer::<u8>::new(&tensor_over(&storage)));
     assert_eq!(program.runs(), 1);
-    storage.forget_use(&*program);
     assert!(!storage.is_pending());
 }
 

@@ -155,18 +155,23 @@ fn fallbacks() -> Vec<ffi::PyMethodDef> {
     ]
 }
 
-/// `_make_keyed(like, size, stride, storage_offset, key)`: a tensor without memory of its own, of the dtype
-/// and device of another one, whose calls arrive at a key.
+/// `_make_keyed(like, size, stride, storage_offset, key, viewed)`: a tensor without memory of its own, of the dtype
+/// and device of another one, whose calls arrive at a key. It counts versions with `viewed`, where one is given.
 fn make_keyed(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    let parser =
-        parser!("_make_keyed(Tensor like, int[] size, int[] stride, int storage_offset, str key)");
+    let parser = parser!(
+        "_make_keyed(Tensor like, int[] size, int[] stride, int storage_offset, str key, Tensor? viewed=None)"
+    );
     let bound = parser.parse(None, args)?;
     let like = tensor::expect(bound.object(0)?)?;
     let device = like.device();
     let keys = KeySet::for_tensor(device.device_type, like.layout(), like.dtype())
         .with(key(bound.str(4)?)?);
     let sizes = bound.ints(1)?;
-    let made: Tensor = TensorBase::new_without_storage(like.dtype(), device, keys, &sizes)?.into();
+    let viewed = bound.get(5).filter(|object| !object.is_none()).map(tensor::expect).transpose()?;
+    let made: Tensor = match viewed {
+        Some(viewed) => viewed.base().view_without_storage(like.dtype(), keys, &sizes)?.into(),
+        None => TensorBase::new_without_storage(like.dtype(), device, keys, &sizes)?.into(),
+    };
     made.set_geometry(&sizes, &bound.ints(2)?, bound.int(3)?)?;
     tensor::wrap(&made)
 }
@@ -201,15 +206,22 @@ struct Asked {
 
 impl Asked {
     fn ask<R>(&self, question: &str, read: impl FnOnce(&Obj) -> Py<R>) -> Option<R> {
-        let answer = call_python(|| {
+        let answer = || {
             let tensor = self.tensor.get().call(&[])?;
             if tensor.is_none() {
                 return Ok(None);
             }
             let answer = self.function.get().call(&[&Obj::str_from(question)?, &tensor])?;
             if answer.is_none() { Ok(None) } else { read(&answer).map(Some) }
+        };
+        // Sizes are asked for where there is no error to give: the exception is reported, and the tensor's own hold.
+        let reported = call_python(|| {
+            Ok(answer().unwrap_or_else(|raised| {
+                raised.report(&self.function.get());
+                None
+            }))
         });
-        answer.unwrap_or_default()
+        reported.unwrap_or_default()
     }
 }
 

@@ -134,9 +134,11 @@ def view(call):
         else:
             result = _overload(copying(call.name) if copies else call.name)(value, *args, **kwargs)
     if isinstance(result, _Tensor):
-        return derived(state, result, steps, Step(call.name, args, kwargs, copies), shapes[0])
+        return derived(base, state, result, steps, Step(call.name, args, kwargs, copies), shapes[0])
     return [
-        derived(state, one, steps, Step(call.name, args, kwargs, copies, index), shapes[index] if copies else None)
+        derived(
+            base, state, one, steps, Step(call.name, args, kwargs, copies, index), shapes[index] if copies else None,
+        )
         for index, one in enumerate(result)
     ]
 
@@ -146,13 +148,13 @@ def _is_like_memory(wrapper):
     return wrapper.storage_offset() == 0 and wrapper.is_contiguous()
 
 
-def derived(state, value, steps, step, geometry):
-    """The wrapper of a view."""
+def derived(base, state, value, steps, step, geometry):
+    """The wrapper of a view of a wrapper with a state."""
     made = State(value, state.level, state.group, steps, state.multi_output or step.index is not None)
     made.steps.append(step)
     made.storage_changed = state.storage_changed
     made.geometry = geometry
-    return wrap(value, state.level, made)
+    return wrap(value, state.level, made, base)
 
 
 def view_in_place(call, operator):

@@ -151,10 +151,11 @@ def state_of(tensor):
     return _C._held_object(tensor)
 
 
-def wrap(value, level, state=None):
-    """A wrapper that stands for a value."""
+def wrap(value, level, state=None, viewed=None):
+    """A wrapper that stands for a value. That of a view counts versions with the wrapper that is viewed: so autograd
+    learns that what it recorded of the view is out of date."""
     geometry = _geometry(value) if state is None or state.geometry is None else state.geometry
-    made = _C._make_keyed(value, *geometry, "Functionalize")
+    made = _C._make_keyed(value, *geometry, "Functionalize", viewed)
     _C._hold_object(made, State(value, level) if state is None else state)
     return made
 

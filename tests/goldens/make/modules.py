@@ -1,6 +1,6 @@
 """Modules of PyTorch: what they print, their state dicts, first numbers and outputs.
 
-Writes tests/goldens/module_names.txt, the names of all modules, and tests/goldens/modules.txt; crates/corten-nn/tests/all/modules.rs makes the same modules.
+Writes tests/goldens/module_names.txt, the names of all modules, and tests/goldens/modules.txt; crates/corten-nn/tests/pytorch/modules.rs makes the same modules.
 One line per module: name, text, tensors of the state dict, outputs, separated by tabs.
 """
 

@@ -117,12 +117,30 @@ impl TensorBase {
         keys: KeySet,
         sizes: &[i64],
     ) -> Result<Self> {
+        Self::without_storage(dtype, device, keys, sizes, VersionSlot::own())
+    }
+
+    /// As [`new_without_storage`](Self::new_without_storage), with the device and the version counter of this
+    /// tensor: a view of a tensor without a storage.
+    ///
+    /// # Errors
+    /// Those of that function.
+    pub fn view_without_storage(&self, dtype: DType, keys: KeySet, sizes: &[i64]) -> Result<Self> {
+        Self::without_storage(dtype, self.device(), keys, sizes, VersionSlot::shared_with(&self.0))
+    }
+
+    fn without_storage(
+        dtype: DType,
+        device: crate::Device,
+        keys: KeySet,
+        sizes: &[i64],
+        version: VersionSlot,
+    ) -> Result<Self> {
         super::factory::check_not_negative(sizes)?;
         let numel = checked_numel(sizes)?;
         let strides = crate::geometry::contiguous_strides(sizes)?;
         let keys = extend_keys(keys);
-        let parts =
-            Parts { storage: None, dtype, device, keys, version: VersionSlot::own(), flags: 0 };
+        let parts = Parts { storage: None, dtype, device, keys, version, flags: 0 };
         Ok(Self::from_parts(parts, sizes, &strides, 0, numel))
     }
 

@@ -57,6 +57,12 @@ impl Drop for Caught {
 }
 
 impl Raised {
+    /// Hands the exception to `sys.unraisablehook`, where nobody can be told of it.
+    pub(crate) fn report(self, context: &Obj) {
+        // SAFETY: an exception is set on this thread, which holds the interpreter lock; the object is alive.
+        unsafe { ffi::PyErr_WriteUnraisable(context.as_ptr()) };
+    }
+
     /// The C API reported failure, so an exception is set.
     pub(crate) fn already() -> Self {
         Self(())

@@ -65,7 +65,7 @@ pub(crate) fn drawing() -> MutexGuard<'static, ()> {
 
 impl Goldens {
     pub(crate) fn read() -> Self {
-        let text = include_str!("../../../../../tests/goldens/modules.txt");
+        let text = include_str!("../../../../tests/goldens/modules.txt");
         let lines = text.lines().map(|line| {
             let fields: Vec<&str> = line.split('\t').collect();
             let state = parts(fields[2])
