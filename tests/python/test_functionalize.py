@@ -106,6 +106,41 @@ class Transforms(unittest.TestCase):
         found = torch.func.grad(lambda x: torch.func.grad(torch.func.functionalize(cube))(x).sum())(self.x)
         self.assertTrue(torch.equal(found, 6 * self.x))
 
+    def test_views_of_what_is_written_later(self):
+        """What autograd recorded of a view is out of date once its base, or another view of that, is written."""
+
+        def base(x):
+            y = x * 1
+            z = y.unsqueeze(0)
+            y.mul_(2)
+            return z.sum() * y.sum()
+
+        def copied(x):
+            y = x * 1
+            z = y.view(4)
+            y.copy_(y.clone().mul_(3))
+            return z.sum() * 3
+
+        def overlapping(x):
+            y = x * 1
+            z, w = y[1:], y[:2]
+            z.mul_(2)
+            return w.sum() * 3
+
+        def other_dtype(x):
+            y = torch.complex(x, x)
+            z = torch.view_as_real(y)
+            y.mul_(2)
+            return z.sum()
+
+        x, grad, functionalize = torch.arange(4.0), torch.func.grad, torch.func.functionalize
+        for function in (base, copied, overlapping, other_dtype):
+            expected = grad(function)(x)
+            for remove in ("mutations", "mutations_and_views"):
+                with self.subTest(function=function.__name__, remove=remove):
+                    self.assertTrue(torch.equal(functionalize(grad(function), remove=remove)(x), expected))
+                    self.assertTrue(torch.equal(grad(functionalize(function, remove=remove))(x), expected))
+
     def test_batch_norm(self):
         mean, var, x = torch.zeros(3), torch.ones(3), torch.arange(12.0).view(4, 3)
         other_mean, other_var = mean.clone(), var.clone()
