@@ -73,10 +73,10 @@ fn tensor_over(storage: &Storage) -> TensorBase {
     TensorBase::new_with_storage(storage.clone(), DType::UInt8, keys, &[length], &[1], 0).unwrap()
 }
 
-type Way = fn(&Storage) -> Result<Vec<u8>>;
+type ReadBytes = fn(&Storage) -> Result<Vec<u8>>;
 
 /// Each way to the bytes of a storage.
-const WAYS: &[Way] = &[
+const WAYS: &[ReadBytes] = &[
     |storage| storage.read_bytes(),
     |storage| Ok(Reader::<u8>::new(&tensor_over(storage))?.to_vec()),
     |storage| Ok(Writer::<u8>::new(&tensor_over(storage))?.to_vec()),
