@@ -6,6 +6,7 @@ from corten import _C
 from corten.compiler import config
 from corten.compiler._compile import compile  # noqa: F401
 from corten.compiler._explain import explain  # noqa: F401
+from corten.compiler._choice import at_once
 from corten.compiler._regions import not_compiled
 from corten.compiler._settings import (
     cudagraph_mark_warmup_incomplete, get_default_backend, keep_tensor_guards_unsafe, list_backends,
@@ -32,7 +33,7 @@ _is_compiling_flag = _is_exporting_flag = False
 
 def is_compiling():
     """Whether the calling code is being compiled or exported."""
-    return _is_compiling_flag or _C._region_active()
+    return _is_compiling_flag or is_dynamo_compiling()
 
 
 def is_exporting():
@@ -41,8 +42,8 @@ def is_exporting():
 
 
 def is_dynamo_compiling():
-    """Whether the calling code is being compiled."""
-    return _C._region_active()
+    """Whether the calling code is that of a compiled function."""
+    return _C._region_active() or at_once.depth > 0
 
 
 def disable(fn=None, recursive=True, *, reason=None):

@@ -12,6 +12,7 @@ import functools
 
 from corten import _C
 from corten.compiler import _settings
+from corten.compiler._choice import Choice, at_once
 
 __all__ = ["Options", "compiled", "not_compiled", "run_region"]
 
@@ -91,13 +92,15 @@ def _runner(function, options):
 
         return _capture.runner(function, backend, options)
     fullgraph = bool(options.fullgraph)
-    known = []
+    choices = []
 
     def run(args, kwargs):
-        if not known:
-            known.append(True)
+        if not choices:
+            choices.append(Choice())
             _count(function)
-        return run_region(function, args, kwargs, fullgraph)
+        if fullgraph or _C._region_active():
+            return run_region(function, args, kwargs, fullgraph)
+        return choices[0].call(function, args, kwargs, lambda: run_region(function, args, kwargs))
 
     return run
 
@@ -107,11 +110,13 @@ def not_compiled(function):
 
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
-        before = _C._region_pause(True)
+        before, depth = _C._region_pause(True), at_once.depth
+        at_once.depth = 0
         try:
             return function(*args, **kwargs)
         finally:
             _C._region_pause(before)
+            at_once.depth = depth
 
     wrapper._torchdynamo_disable = True
     wrapper._torchdynamo_orig_callable = function
