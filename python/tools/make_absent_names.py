@@ -1,7 +1,8 @@
 """Writes the declarations of PyTorch's names that have no behaviour here (see Note [Absent names]).
 
-    PYTHONPATH=python python python/tools/make_absent_names.py
+    PYTHONHASHSEED=0 PYTHONPATH=python python python/tools/make_absent_names.py
 
+The seed of hashes is fixed, so that sets are written in the same order each time.
 It needs PyTorch, whose modules it walks; what the package has itself is left out.
 """
 
@@ -191,7 +192,10 @@ def literal(value, depth=0):
     kind = type(value)
     if value is None or kind in (bool, int, str, bytes):
         text = repr(value)
-        return len(text) < 300 and str(Path(torch.__file__).parent.parent) not in text
+        here = str(Path(torch.__file__).parent.parent), str(Path.cwd())
+        # Numbers of this size are addresses.
+        address = kind is int and 1 << 40 < value < 1 << 48
+        return len(text) < 300 and not any(place in text for place in here) and not address
     if kind is float:
         return value - value == 0
     if depth < 2 and kind in (tuple, list, set):

@@ -2,20 +2,22 @@
 python/tools/make_absent_names.py (tidy: table)."""
 
 COMPLETED = frozenset("""
-_C _C._functions _C._functorch _C._linalg _C._nn _C._sparse _classes _custom_op _dynamo
-_dynamo.config _dynamo.eval_frame _dynamo.utils _export _export.error _export.serde.schema
-_export.serde.serialize _export.serde.union _export.utils _export.verifier _functorch.vmap _guards
-_higher_order_ops _higher_order_ops.associative_scan _higher_order_ops.cond _higher_order_ops.map
-_higher_order_ops.out_dtype _higher_order_ops.scan _higher_order_ops.while_loop _inductor
-_inductor.config _inductor.decomposition _jit_internal _library _library.infer_schema _lobpcg
-_lowrank _ops _subclasses _subclasses.fake_tensor _tensor _utils accelerator amp amp.autocast_mode
-amp.grad_scaler ao ao.nn ao.nn.intrinsic ao.nn.intrinsic.modules.fused
-ao.nn.intrinsic.qat.modules.conv_fused ao.nn.intrinsic.qat.modules.linear_fused
-ao.nn.intrinsic.qat.modules.linear_relu ao.nn.intrinsic.quantized.dynamic.modules.linear_relu
-ao.nn.intrinsic.quantized.modules.bn_relu ao.nn.intrinsic.quantized.modules.conv_add
-ao.nn.intrinsic.quantized.modules.conv_relu ao.nn.intrinsic.quantized.modules.linear_relu
-ao.nn.qat.dynamic.modules.linear ao.nn.qat.modules.conv ao.nn.qat.modules.embedding_ops
-ao.nn.qat.modules.linear ao.nn.quantizable.modules.activation ao.nn.quantizable.modules.rnn
+_C _C._functions _C._functorch _C._linalg _C._nn _C._sparse _classes _custom_op _decomp _dynamo
+_dynamo.backends.common _dynamo.backends.registry _dynamo.config _dynamo.eval_frame _dynamo.exc
+_dynamo.testing _dynamo.utils _export _export.serde.schema _export.serde.serialize
+_export.serde.union _export.utils _export.verifier _functorch.aot_autograd _functorch.compilers
+_functorch.partitioners _functorch.vmap _guards _higher_order_ops _higher_order_ops.associative_scan
+_higher_order_ops.cond _higher_order_ops.scan _higher_order_ops.while_loop _inductor
+_inductor.config _inductor.decomposition _jit_internal _library _library.fake_impl
+_library.infer_schema _lobpcg _lowrank _ops _subclasses _subclasses.fake_tensor
+_subclasses.functional_tensor _tensor _utils accelerator amp amp.autocast_mode amp.grad_scaler ao
+ao.nn ao.nn.intrinsic ao.nn.intrinsic.modules.fused ao.nn.intrinsic.qat.modules.conv_fused
+ao.nn.intrinsic.qat.modules.linear_fused ao.nn.intrinsic.qat.modules.linear_relu
+ao.nn.intrinsic.quantized.dynamic.modules.linear_relu ao.nn.intrinsic.quantized.modules.bn_relu
+ao.nn.intrinsic.quantized.modules.conv_add ao.nn.intrinsic.quantized.modules.conv_relu
+ao.nn.intrinsic.quantized.modules.linear_relu ao.nn.qat.dynamic.modules.linear
+ao.nn.qat.modules.conv ao.nn.qat.modules.embedding_ops ao.nn.qat.modules.linear
+ao.nn.quantizable.modules.activation ao.nn.quantizable.modules.rnn
 ao.nn.quantized.dynamic.modules.conv ao.nn.quantized.dynamic.modules.linear
 ao.nn.quantized.dynamic.modules.rnn ao.nn.quantized.functional ao.nn.quantized.modules
 ao.nn.quantized.modules.activation ao.nn.quantized.modules.batchnorm ao.nn.quantized.modules.conv
@@ -47,39 +49,41 @@ backends.mkldnn backends.mps backends.openmp backends.opt_einsum backends.quanti
 compiler.config cpu cpu.amp.autocast_mode cpu.amp.grad_scaler cuda cuda._utils cuda.amp
 cuda.amp.autocast_mode cuda.amp.common cuda.amp.grad_scaler cuda.graphs cuda.memory cuda.nccl
 cuda.nvtx cuda.profiler cuda.random cuda.streams cuda.tunable distributed
-distributed.distributed_c10d distributed.rpc distributed.rpc.api export export._trace
-export._tree_utils export._unlift export._wrapper_utils export.decomp_utils export.dynamic_shapes
-export.exported_program export.graph_signature export.passes export.pt2_archive
-export.pt2_archive._package export.pt2_archive.constants export.unflatten foreach func functional
-futures fx fx._symbolic_trace fx.experimental.optimization fx.experimental.proxy_tensor
+distributed.distributed_c10d distributed.rpc distributed.rpc.api export export._trace export._unlift
+export.decomp_utils export.dynamic_shapes export.exported_program export.graph_signature
+export.passes export.pt2_archive._package export.pt2_archive.constants export.unflatten foreach func
+functional futures fx fx._pytree fx._symbolic_trace fx.experimental.const_fold
+fx.experimental.optimization fx.experimental.proxy_tensor fx.experimental.sym_node
 fx.experimental.symbolic_shapes fx.graph fx.graph_module fx.immutable_collections fx.interpreter
-fx.node fx.passes.infra.pass_base fx.passes.infra.pass_manager fx.passes.shape_prop
-fx.passes.split_module fx.proxy fx.subgraph_rewriter fx.traceback hub jit library masked masked._ops
-masked.maskedtensor masked.maskedtensor.core mps mtia multiprocessing multiprocessing.reductions
+fx.node fx.passes.fake_tensor_prop fx.passes.graph_drawer fx.passes.graph_manipulation
+fx.passes.infra.partitioner fx.passes.infra.pass_base fx.passes.infra.pass_manager
+fx.passes.operator_support fx.passes.shape_prop fx.passes.split_module fx.passes.tools_common
+fx.passes.utils.common fx.passes.utils.fuser_utils fx.passes.utils.matcher_utils
+fx.passes.utils.source_matcher_utils fx.proxy fx.subgraph_rewriter fx.traceback hub jit
 jit._builtins jit._pickle jit._recursive jit._script jit._serialization jit._state jit._trace
-jit.annotations jit.frontend jit.mobile
-multiprocessing.spawn nested nested._internal.nested_tensor nn.attention nn.attention.flex_attention
-nn.grad nn.init nn.modules.activation nn.modules.adaptive nn.modules.batchnorm nn.modules.container
-nn.modules.conv nn.modules.distance nn.modules.dropout nn.modules.flatten nn.modules.fold
-nn.modules.instancenorm nn.modules.lazy nn.modules.linear nn.modules.loss nn.modules.module
-nn.modules.normalization nn.modules.padding nn.modules.pixelshuffle nn.modules.pooling
-nn.modules.rnn nn.modules.sparse nn.modules.transformer nn.modules.upsampling nn.modules.utils
-nn.parallel nn.parallel._functions nn.parallel.comm nn.parallel.data_parallel
-nn.parallel.distributed nn.parallel.parallel_apply nn.parallel.replicate nn.parallel.scatter_gather
-nn.parameter onnx onnx.errors onnx.ops
-onnx.symbolic_helper onnx.utils optim.adadelta optim.adagrad optim.adam
-optim.adamax optim.adamw optim.asgd optim.functional optim.lbfgs optim.lr_scheduler optim.nadam
-optim.optimizer optim.radam optim.rmsprop optim.rprop optim.sgd optim.sparse_adam optim.swa_utils
-overrides profiler profiler.itt profiler.profiler quantization quasirandom random return_types
-serialization sparse sparse._semi_structured_conversions sparse.semi_structured storage
-testing._comparison testing._creation testing._internal.common_utils torch_version types utils
-utils._config_module utils._contextlib utils._device utils._python_dispatch utils._pytree
-utils._triton utils.benchmark utils.checkpoint utils.collect_env utils.data._utils
-utils.data._utils.collate utils.data._utils.fetch utils.data._utils.pin_memory
-utils.data._utils.worker utils.data.dataloader utils.data.dataset utils.data.distributed
-utils.data.graph utils.data.graph_settings utils.data.sampler utils.deterministic utils.dlpack
-utils.flop_counter utils.hooks utils.mkldnn utils.model_zoo utils.module_tracker utils.weak version
-xpu
+jit.annotations jit.frontend jit.mobile library masked masked._ops masked.maskedtensor
+masked.maskedtensor.core mps mtia multiprocessing multiprocessing.reductions multiprocessing.spawn
+nested nested._internal.nested_tensor nn.attention nn.attention.flex_attention nn.grad nn.init
+nn.modules.activation nn.modules.adaptive nn.modules.batchnorm nn.modules.container nn.modules.conv
+nn.modules.distance nn.modules.dropout nn.modules.flatten nn.modules.fold nn.modules.instancenorm
+nn.modules.lazy nn.modules.linear nn.modules.loss nn.modules.module nn.modules.normalization
+nn.modules.padding nn.modules.pixelshuffle nn.modules.pooling nn.modules.rnn nn.modules.sparse
+nn.modules.transformer nn.modules.upsampling nn.modules.utils nn.parallel nn.parallel._functions
+nn.parallel.comm nn.parallel.data_parallel nn.parallel.distributed nn.parallel.parallel_apply
+nn.parallel.replicate nn.parallel.scatter_gather nn.parameter onnx onnx.errors onnx.ops
+onnx.symbolic_helper onnx.utils optim.adadelta optim.adagrad optim.adam optim.adamax optim.adamw
+optim.asgd optim.functional optim.lbfgs optim.lr_scheduler optim.nadam optim.optimizer optim.radam
+optim.rmsprop optim.rprop optim.sgd optim.sparse_adam optim.swa_utils overrides profiler
+profiler.itt profiler.profiler quantization quasirandom random return_types serialization sparse
+sparse._semi_structured_conversions sparse.semi_structured storage testing._comparison
+testing._creation testing._internal.common_utils torch_version types utils utils._config_module
+utils._contextlib utils._device utils._dtype_abbrs utils._mode_utils utils._python_dispatch
+utils._pytree utils._triton utils.backend_registration utils.benchmark utils.checkpoint
+utils.collect_env utils.data._utils utils.data._utils.collate utils.data._utils.fetch
+utils.data._utils.pin_memory utils.data._utils.worker utils.data.dataloader utils.data.dataset
+utils.data.distributed utils.data.graph utils.data.graph_settings utils.data.sampler
+utils.deterministic utils.dlpack utils.flop_counter utils.hooks utils.mkldnn utils.model_zoo
+utils.module_tracker utils.weak version xpu
 """.split())
 
 #: Those of one file here that are packages in PyTorch.
