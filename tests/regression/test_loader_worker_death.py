@@ -237,6 +237,9 @@ class Ends(unittest.TestCase):
         self.assertEqual(list(loader), [100_000] * 5)
 
     def test_interrupt(self):
+        # Programs that a shell starts in the background ignore it.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         iterator = iter(data.DataLoader(Endless(fault=sleep), sampler=[0, 50], num_workers=1))
         next(iterator)
         timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
