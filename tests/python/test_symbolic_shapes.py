@@ -1,6 +1,7 @@
 """Symbolic sizes: expressions, guards, sizes of results, and sizes that depend on data."""
 
 import math
+import os
 import unittest
 
 from module_under_test import torch
@@ -201,6 +202,7 @@ class Programs(unittest.TestCase):
         self.assertFalse([guard for guard in guards if guard.endswith((", 16)", ", 20)", ", 2)"))])
         self.check(lambda x: F.interpolate(x, scale_factor=2.0), (torch.randn(2, 3, 5, 7),), (torch.randn(3, 2, 3, 8),))
 
+    @unittest.skipIf(os.environ.get("CORTEN_GENERAL_PATHS"), "sizes of views are recorded by the paths of the library as it is used")
     def test_views_writes_and_gradients(self):
         def flattened(x, y):
             return torch.cat([x, y]).reshape(-1, 2).relu()
