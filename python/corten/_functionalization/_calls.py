@@ -10,6 +10,7 @@ from corten._functionalization._state import (
     OUTSIDE, Below, State, refresh, replace, state_of, sync, thread, wrap, write,
 )
 from corten._functionalization._views import Step, copying, detached, geometry_of, is_known
+from corten.utils._aliasing import flat
 from corten.utils._python_dispatch import _overload
 
 __all__ = []
@@ -243,17 +244,10 @@ def _values_written(call, targets, args, kwargs):
         result = _overload(form.functional)(*args, **kept)
     results = list(result) if isinstance(result, (list, tuple)) else [result]
     if outputs or len(form.written) == 1:
-        return _flat(results)
+        return flat(results)
     # What the operator returns comes first, what it writes behind.
     count = len(form.written)
-    return _flat(results[len(results) - count:]) + results[:len(results) - count]
-
-
-def _flat(values):
-    found = []
-    for value in values:
-        found.extend(value if isinstance(value, (list, tuple)) else [value])
-    return found
+    return flat(results[len(results) - count:]) + results[:len(results) - count]
 
 
 def _written_to_copies(call, args, kwargs):

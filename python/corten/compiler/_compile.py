@@ -57,8 +57,3 @@ def _compiled(model, options):
     if not callable(model):
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     return compiled(getattr(model, "_torchdynamo_orig_callable", model), options)
-
-
-def cond(pred, true_fn, false_fn, operands=()):
-    """Calls one of two functions."""
-    return (true_fn if bool(pred) else false_fn)(*operands)

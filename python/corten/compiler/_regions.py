@@ -58,7 +58,7 @@ def _leave_after(error):
         raise Unsupported(str(error)) from None
 
 
-def _count(function):
+def _count():
     """Counts a function that is called for the first time."""
     from corten._dynamo.utils import counters
 
@@ -97,7 +97,7 @@ def _runner(function, options):
     def run(args, kwargs):
         if not choices:
             choices.append(Choice())
-            _count(function)
+            _count()
         if fullgraph or _C._region_active():
             return run_region(function, args, kwargs, fullgraph)
         return choices[0].call(function, args, kwargs, lambda: run_region(function, args, kwargs))

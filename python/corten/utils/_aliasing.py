@@ -64,7 +64,7 @@ def _share(func, schema, args, kwargs, results):
         if one.alias_info is None or one.alias_info.is_write:
             continue
         given = kwargs.get(one.name) if one.kwarg_only or place >= len(args) else args[place]
-        for result, returned in zip(_flat(results), schema.returns * max(len(_flat(results)), 1)):
+        for result, returned in zip(flat(results), schema.returns * max(len(flat(results)), 1)):
             if returned.alias_info is None or not isinstance(result, _C.Tensor):
                 continue
             if type(result) is not type(given):
@@ -78,7 +78,8 @@ def _share(func, schema, args, kwargs, results):
                     result.set_(given.untyped_storage(), offset, sizes, strides)
 
 
-def _flat(values):
+def flat(values):
+    """The values, with those in place of each list or tuple that it holds."""
     found = []
     for value in values:
         found.extend(value if isinstance(value, (list, tuple)) else [value])
