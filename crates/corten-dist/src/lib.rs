@@ -6,10 +6,12 @@
 mod engine;
 mod error;
 pub mod interrupt;
+mod mpi;
 mod reduce_op;
 mod work;
 
 pub use engine::{Call, CallOptions, DEFAULT_TIMEOUT, Engine};
 pub use error::{DistError, DistErrorKind, Result};
+pub use mpi::{MpiEngine, mpi_is_available, mpi_library_version, mpi_world, set_mpi_prefixes};
 pub use reduce_op::{Factor, ReduceOp};
 pub use work::{Driver, Explain, Work};
