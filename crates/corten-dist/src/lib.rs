@@ -7,9 +7,11 @@ mod engine;
 mod error;
 pub mod interrupt;
 mod reduce_op;
+pub mod store;
 mod work;
 
 pub use engine::{Call, CallOptions, DEFAULT_TIMEOUT, Engine};
 pub use error::{DistError, DistErrorKind, Result};
 pub use reduce_op::{Factor, ReduceOp};
+pub use store::{FileStore, HashStore, PrefixStore, Store, TcpStore, TcpStoreOptions};
 pub use work::{Driver, Explain, Work};
