@@ -3,6 +3,7 @@
 //! A back end implements [`Engine`], one communicator that runs [`Call`]s; each becomes [`Work`] that
 //! any thread may wait for. Names and words are those of PyTorch's `torch.distributed`.
 
+pub mod ddp;
 mod engine;
 mod error;
 pub mod interrupt;
