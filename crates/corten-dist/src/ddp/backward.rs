@@ -156,7 +156,7 @@ impl Reducer {
                 state.buckets.len()
             ));
         }
-        if self.is_static() && self.should_rebuild(state) {
+        if self.is_static() && !self.learns_graph(state) && self.should_rebuild(state) {
             state.order.extend(state.unused.iter().copied());
         }
         self.finalize(state)
@@ -201,9 +201,10 @@ impl Reducer {
             state.buckets[number].missing = 0;
         }
         self.send_full_buckets(&mut state)?;
-        self.finalize(&mut state)?;
-        state.static_recorded = true;
-        Ok(())
+        if state.manual {
+            return Ok(());
+        }
+        self.finalize(&mut state)
     }
 
     fn finalize(&self, state: &mut State) -> Result<()> {
@@ -223,6 +224,7 @@ impl Reducer {
             }
             state.used.fill(0);
         }
+        state.static_recorded |= self.is_static();
         self.timer.communication_ended();
         Ok(())
     }
@@ -230,6 +232,9 @@ impl Reducer {
     fn finalize_bucket(&self, state: &mut State, number: usize) -> Result<()> {
         let Some(work) = state.buckets[number].work.take() else { return Ok(()) };
         let result = work.wait()?;
+        if !self.writes_gradients() {
+            return Ok(());
+        }
         if state.buckets[number].expect_sparse {
             let slot = state.buckets[number].slots[0].variable;
             self.params[slot].set_grad(Some(&result))?;

@@ -78,6 +78,8 @@ pub struct Reducer {
     /// Apart from the state: a hook may ask the reducer to communicate.
     comm_hook: Mutex<Option<Arc<dyn CommHook>>>,
     static_graph: AtomicBool,
+    /// Optimizers have stepped when a bucket's result was there: gradients are not written.
+    optimizer_in_backward: AtomicBool,
     state: Mutex<State>,
     pub(super) timer: Timer,
     me: Weak<Self>,
@@ -157,6 +159,7 @@ impl Reducer {
             hooks: Mutex::default(),
             comm_hook: Mutex::default(),
             static_graph: AtomicBool::new(false),
+            optimizer_in_backward: AtomicBool::new(false),
             state: Mutex::new(state),
             timer: Timer::default(),
             me: me.clone(),
@@ -230,6 +233,15 @@ impl Reducer {
         );
         self.static_graph.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// A hook runs optimizers with the results of buckets: gradients are not written at the end.
+    pub fn set_optimizer_in_backward(&self) {
+        self.optimizer_in_backward.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn writes_gradients(&self) -> bool {
+        !self.optimizer_in_backward.load(Ordering::Relaxed)
     }
 
     /// Has `hook` communicate the buckets.
@@ -392,10 +404,11 @@ impl Reducer {
         self.lock().manual = required;
     }
 
-    /// Whether a pass waits for the user to end it.
+    /// Whether [`finalize_backward_manual`](Self::finalize_backward_manual) must wait for the end of the
+    /// coming pass: while the buckets are still to be made anew.
     pub fn should_finalize_after_backward(&self) -> bool {
         let state = self.lock();
-        state.manual && state.needs_finalize && state.next_bucket == state.buckets.len()
+        state.manual && self.should_rebuild(&state)
     }
 
     /// Has the end of the pass that this thread runs finish the reduction.
