@@ -7,10 +7,17 @@ pub mod ddp;
 mod engine;
 mod error;
 pub mod interrupt;
+pub mod memory;
+mod reduce;
 mod reduce_op;
+pub mod store;
+mod threads;
 mod work;
 
 pub use engine::{Call, CallOptions, DEFAULT_TIMEOUT, Engine};
 pub use error::{DistError, DistErrorKind, Result};
+pub use reduce::reduce;
 pub use reduce_op::{Factor, ReduceOp};
+pub use store::{FileStore, HashStore, PrefixStore, Store, TcpStore, TcpStoreOptions};
+pub use threads::ThreadWorld;
 pub use work::{Driver, Explain, Work};
