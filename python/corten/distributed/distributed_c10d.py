@@ -13,7 +13,7 @@ from corten._C._distributed_c10d import *  # noqa: F403
 from corten._C._distributed_c10d import (  # noqa: F401
     AllreduceCoalescedOptions, AllreduceOptions, AllToAllOptions, BarrierOptions, BroadcastOptions, DebugLevel,
     GatherOptions, PrefixStore, ProcessGroup, ReduceOp, ReduceOptions, ReduceScatterOptions, ScatterOptions,
-    Store, Work, _register_process_group, _resolve_process_group, _unregister_process_group, get_debug_level,
+    Store, Work, _register_process_group, _unregister_process_group, get_debug_level,
 )
 from corten.distributed._c10d import (
     backends as _backends, checks as _checks, coalescing as _coalescing, collectives as _collectives,

@@ -9,7 +9,9 @@ from collections import namedtuple
 import corten
 from corten._C import _distributed_c10d as native
 from corten._C._distributed_c10d import ProcessGroup
-from corten.distributed._c10d.world import _get_default_group, _group_or_default_group, _rank_not_in_group, _world
+from corten.distributed._c10d.world import (
+    _get_default_group, _group_or_default_group, _rank_not_in_group, _resolve_process_group, _world,
+)
 from corten.distributed.constants import default_pg_nccl_timeout, default_pg_timeout
 
 _Type = ProcessGroup.BackendType
@@ -278,7 +280,7 @@ def get_backend_impl(group=None, device=None):
     Raises:
         ValueError: This process is not in the group, or the group has several and no device is named.
     """
-    pg = native._resolve_process_group(group) if isinstance(group, str) else _group_or_default_group(group)
+    pg = _resolve_process_group(_group_or_default_group(group))
     if _rank_not_in_group(pg):
         raise ValueError("Invalid process group specified")
     device = pg.bound_device_id if device is None else device

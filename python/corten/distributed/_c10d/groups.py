@@ -20,8 +20,8 @@ from corten.distributed._c10d.backends import (
     mpi_launched,
 )
 from corten.distributed._c10d.world import (
-    GroupMember, _get_default_group, _rank_not_in_group, _update_default_pg, _world, get_rank,
-    get_world_size,
+    GroupMember, _get_default_group, _rank_not_in_group, _resolve_process_group, _update_default_pg, _world,
+    enter_name, get_rank, get_world_size, leave_names,
 )
 
 logger = logging.getLogger("corten.distributed.distributed_c10d")
@@ -298,7 +298,7 @@ def _register_pg_in_world(
     _world.pg_backend_config[pg] = backend_config
     if rank_mapping is not None:
         _world.pg_group_ranks[pg] = rank_mapping
-    native._register_process_group(group_name, pg)
+    enter_name(group_name, pg)
     tag = pg_tag or user_tag or f"ptd:{group_name}"
     if add_to_default_tag or not (pg_tag or user_tag):
         _world.tags_to_pg.setdefault("", []).append(pg)
@@ -339,7 +339,7 @@ def _end(group, unknown, stop):
     if pg is not GroupMember.WORLD:
         stop(pg)
         _world.state.forget(pg)
-        native._unregister_process_group(pg.group_name)
+        leave_names([pg.group_name])
         return
     # The same order on every rank: some engines stop together.
     for each in sorted(_world.pg_names, key=_world.pg_names.get, reverse=True):
@@ -347,8 +347,7 @@ def _end(group, unknown, stop):
     names = list(_world.pg_names.values())
     _world.state.forget_all()
     _update_default_pg(None)
-    for name in names:
-        native._unregister_process_group(name)
+    leave_names(names)
 
 
 def set_timeout(timeout, group=None):
@@ -512,7 +511,7 @@ def _get_group_tag(pg):
 
 
 def _get_group_size_by_name(group_name):
-    return native._resolve_process_group(group_name).size() if isinstance(group_name, str) else group_name.size()
+    return _resolve_process_group(group_name).size()
 
 
 def _resolve_group_name_by_ranks_and_tag(ranks, tag):

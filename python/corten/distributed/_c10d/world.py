@@ -6,6 +6,7 @@ import os
 import threading
 import warnings
 
+from corten._C import _distributed_c10d as native
 from corten._C._distributed_c10d import ProcessGroup
 
 NO_DEFAULT_GROUP = "Default process group has not been initialized, please make sure to call init_process_group."
@@ -29,6 +30,8 @@ class _State:
         self.pg_to_tag = {}
         #: Group -> calls that wait for the end of a coalescing block.
         self.pg_coalesce_state = {}
+        #: Name -> group.
+        self.named = {}
 
     def forget(self, group):
         """Removes what is known of one group."""
@@ -40,6 +43,7 @@ class _State:
                 "They will be cleaned.",
                 stacklevel=3,
             )
+        self.named = {name: other for name, other in self.named.items() if other is not group}
         tag = self.pg_to_tag.pop(group, None)
         for key in {tag, ""} if tag is not None and tag.startswith("ptd:") else {tag}:
             members = self.tags_to_pg.get(key)
@@ -52,7 +56,7 @@ class _State:
         self.group_count = 0
         for table in (
             self.pg_map, self.pg_names, self.pg_group_ranks, self.pg_backend_config, self.tags_to_pg,
-            self.pg_to_tag, self.pg_coalesce_state,
+            self.pg_to_tag, self.pg_coalesce_state, self.named,
         ):
             table.clear()
 
@@ -74,6 +78,11 @@ class _World:
         except AttributeError:
             self._threads.state = _State()
             return self._threads.state
+
+    @property
+    def threads_are_ranks(self):
+        """Whether each thread is a rank of its own."""
+        return self._threads is not None
 
     def isolate_threads(self, isolated):
         """Whether each thread is a rank of its own from now on."""
@@ -170,10 +179,8 @@ def _get_default_store():
 
 
 def _update_default_pg(pg):
-    from corten._C import _distributed_c10d
-
     _world.default_pg = pg
-    _distributed_c10d._set_global_rank(pg.rank() if isinstance(pg, ProcessGroup) else -1)
+    native._set_global_rank(pg.rank() if isinstance(pg, ProcessGroup) else -1)
 
 
 def _group_or_default_group(group=None):
@@ -198,6 +205,33 @@ def _registered(group):
         raise ValueError(
             f"Group {group} is not registered, please create group with torch.distributed.new_group API"
         ) from None
+
+
+def _resolve_process_group(group_name):
+    """The group of a name; what is a group already is given back.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    if not isinstance(group_name, str):
+        return group_name
+    found = _world.state.named.get(group_name)
+    return found if found is not None else native._resolve_process_group(group_name)
+
+
+def enter_name(group_name, group):
+    """Lets a group be found by its name, where ranks are threads by those of this thread alone."""
+    _world.state.named[group_name] = group
+    if not _world.threads_are_ranks:
+        native._register_process_group(group_name, group)
+
+
+def leave_names(names):
+    """The end of :func:`enter_name`."""
+    for name in names:
+        _world.state.named.pop(name, None)
+        if not _world.threads_are_ranks:
+            native._unregister_process_group(name)
 
 
 def get_group_rank(group, global_rank):
