@@ -218,14 +218,25 @@ impl Reducer {
         }
         state.div_factor = None;
         state.forward_work = None;
-        if self.searches_graph() || self.learns_graph(state) {
-            if let Some(work) = state.used_work.take() {
+        self.finalize_used_map(state)?;
+        state.static_recorded |= self.is_static();
+        self.timer.communication_ended();
+        Ok(())
+    }
+
+    /// Forgets which parameters were used, but for a static graph, where they stay the same.
+    fn finalize_used_map(&self, state: &mut State) -> Result<()> {
+        let work = state.used_work.take();
+        if self.is_static() {
+            if let Some(work) = work {
+                state.used = work.wait()?.to_vec::<i32>()?;
+            }
+        } else if self.searches_graph() {
+            if let Some(work) = work {
                 work.wait()?;
             }
             state.used.fill(0);
         }
-        state.static_recorded |= self.is_static();
-        self.timer.communication_ended();
         Ok(())
     }
 
@@ -264,7 +275,7 @@ impl Reducer {
             );
             views_of(&op::reshape(result, &[total])?, &bucket.slots, &self.params)?
         };
-        let tracks_use = self.searches_graph() || self.learns_graph(state);
+        let tracks_use = self.searches_graph() || self.is_static();
         copies::copy_out(bucket, &views, &self.params, &self.options, |index| {
             if tracks_use { self.is_unused_everywhere(state, index) } else { Ok(false) }
         })
