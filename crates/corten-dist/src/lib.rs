@@ -6,6 +6,7 @@
 mod backend;
 mod checks;
 mod dense;
+pub mod ddp;
 mod engine;
 mod error;
 mod group;
