@@ -123,19 +123,19 @@ class _Tail(threading.Thread):
     def __init__(self, sources, target):
         super().__init__(daemon=True)
         self._sources, self._target = sources, target
-        self._stop = threading.Event()
+        self._ended = threading.Event()
 
     def run(self):
         """Follows the files until :meth:`stop`."""
         places = dict.fromkeys(self._sources, 0)
         rests = dict.fromkeys(self._sources, "")
         while True:
-            last = self._stop.is_set()
+            last = self._ended.is_set()
             for path, prefix in self._sources.items():
                 places[path], rests[path] = self._show(path, prefix, places[path], rests[path], last)
             if last:
                 return
-            self._stop.wait(0.1)
+            self._ended.wait(0.1)
 
     def _show(self, path, prefix, place, rest, last):
         try:
@@ -155,7 +155,7 @@ class _Tail(threading.Thread):
 
     def stop(self):
         """Shows the rest and ends."""
-        self._stop.set()
+        self._ended.set()
         self.join()
 
 
