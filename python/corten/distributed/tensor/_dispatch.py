@@ -47,6 +47,10 @@ class OpDispatcher:
         handler = self._custom_op_handlers.get(func)
         if handler is not None:
             return handler(func, args, kwargs)
+        return self.dispatch_by_rule(func, args, kwargs)
+
+    def dispatch_by_rule(self, func, args, kwargs):
+        """The results of a call of an operator on the parts that its rule chooses."""
         flat, tree = tree_flatten((list(args), kwargs))
         mesh = self._mesh_of(func, flat)
         specs = [self._spec_of(func, one, mesh) for one in flat]

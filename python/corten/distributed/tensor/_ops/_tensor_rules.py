@@ -54,7 +54,9 @@ def made_after(call):
     spec = call.specs[0]
     shape = tuple(call.results[0].shape)
     same = shape == tuple(spec.shape)
-    outputs = tuple(one if same and isinstance(one, _Parts) else Replicate() for one in spec.placements)
+    # Elements without values may be those of terms.
+    kept = (_Parts, Partial) if call.name.startswith("new_empty") else _Parts
+    outputs = tuple(one if same and isinstance(one, kept) else Replicate() for one in spec.placements)
     changes = {"size": local_size(call, outputs)}
     if call.name == "new_empty_strided":
         changes["stride"] = _local_stride(call, outputs)
