@@ -1,7 +1,7 @@
 //! The bytes of dense tensors, without operators: of no interest to autograd, modes or versions.
 
-use corten_core::{Access, AccessSet, Device};
-use corten_ops::{Tensor, op};
+use corten_core::{Access, AccessSet, TensorBase, TensorOptions};
+use corten_ops::Tensor;
 
 use crate::error::{DistError, Result};
 
@@ -64,8 +64,8 @@ pub fn copy_bytes(to: &Tensor, from: &Tensor) -> Result<()> {
 /// # Errors
 /// `OutOfMemory`, or as [`copy_bytes`].
 pub fn copy_of(tensor: &Tensor) -> Result<Tensor> {
-    let (sizes, dtype) = ([tensor.numel()], Some(tensor.dtype()));
-    let copy = op::empty_memory_format(&sizes, dtype, None, Some(Device::CPU), None, None)?;
+    let options = TensorOptions::default().dtype(tensor.dtype());
+    let copy = Tensor::from(TensorBase::empty(&[tensor.numel()], options)?);
     copy_bytes(&copy, tensor)?;
     Ok(copy)
 }
