@@ -69,7 +69,7 @@ fn list_of(numbers: &[usize]) -> Py<Obj> {
 
 fn assign(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let parser = parser!(
-        "_compute_bucket_assignment_by_size(any tensors, any bucket_size, any expect_sparse_gradient=None, any tensor_indices=None)"
+        "_compute_bucket_assignment_by_size(any tensors, any bucket_size_limits, any expect_sparse_gradient=None, any tensor_indices=None, any logger=None)"
     );
     let bound = parser.parse(None, args)?;
     let (buckets, limits) = ddp::assign_buckets(
