@@ -5,8 +5,8 @@
 
 mod backend;
 mod checks;
-mod dense;
 pub mod ddp;
+mod dense;
 mod engine;
 mod error;
 mod group;

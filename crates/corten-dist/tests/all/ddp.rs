@@ -2,13 +2,13 @@
 
 use corten::autograd::{Autograd, GradDType};
 use corten::prelude::*;
-use corten_dist::ThreadWorld;
+use corten_core::DeviceType;
 use corten_dist::ddp::{
-    BuiltinHook, Collectives, CommHook, EngineGroup, GradBucket, Options, Pending, Reducer,
-    assign_buckets, broadcast_coalesced, verify_params,
+    BuiltinHook, Collectives, CommHook, GradBucket, Options, Pending, Reducer, assign_buckets,
+    broadcast_coalesced, verify_params,
 };
+use corten_dist::{Backend, ProcessGroup, ThreadWorld};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// Runs `body` on every rank of a world and returns what they return, in order.
 fn on_ranks<T: Send + 'static>(
@@ -22,8 +22,9 @@ fn on_ranks<T: Send + 'static>(
             let engine = world.engine(rank).unwrap();
             let body = body.clone();
             std::thread::spawn(move || {
-                let group = EngineGroup::new(engine, Duration::from_secs(30));
-                body(rank, Arc::new(group))
+                let group = ProcessGroup::new(rank, size, None);
+                group.register(DeviceType::Cpu, Backend::new(engine, None));
+                body(rank, group)
             })
         })
         .collect();
@@ -509,4 +510,34 @@ fn a_reducer_that_is_gone_leaves_passes_alone() {
             Reducer::new(constant.to_vec(), &[vec![0]], group, Vec::new(), Options::default());
         assert!(refused.err().unwrap().message().contains("does not require a gradient"));
     });
+}
+
+#[test]
+fn sparse_gradients_are_averaged() {
+    corten::init().unwrap();
+    let found = on_ranks(2, |rank, group| {
+        let params = vec![leaf(&[0.0; 8], &[4, 2]), leaf(&[1.0, 1.0], &[2])];
+        let (mut buckets, _) = assign_buckets(&params, &[1 << 20], &[true, false], &[]).unwrap();
+        buckets.reverse();
+        let sparse = vec![true, false];
+        let reducer =
+            Reducer::new(params.clone(), &buckets, group, sparse, Options::default()).unwrap();
+        for _ in 0..2 {
+            params.iter().for_each(|param| param.set_grad(None).unwrap());
+            reducer.prepare_for_forward();
+            reducer.rebuild_buckets().unwrap();
+            let words: &[i64] = if rank == 0 { &[0, 1, 1] } else { &[1] };
+            let words = Tensor::from_slice(words, &[words.len() as i64]).unwrap();
+            let rows = op::embedding(&params[0], &words, -1, false, true).unwrap();
+            let loss = op::sum(&(rows * &params[1]).unwrap(), None).unwrap();
+            reducer.prepare_for_backward(&[]).unwrap();
+            loss.backward().unwrap();
+        }
+        let grad = params[0].grad().unwrap();
+        assert_eq!(grad.layout(), corten_core::Layout::Sparse);
+        op::to_dense(&grad, None, None).unwrap().to_vec::<f64>().unwrap()
+    });
+    for found in found {
+        assert_eq!(found, [0.5, 0.5, 1.5, 1.5, 0.0, 0.0, 0.0, 0.0]);
+    }
 }

@@ -47,12 +47,6 @@ fn has_wait(object: &Obj) -> Py<bool> {
 /// A future of Python whose value is a tensor, or a list of one.
 pub(super) struct PyFuture(Shared);
 
-impl PyFuture {
-    pub(super) fn new(object: &Obj) -> Self {
-        Self(Shared::new(object.clone()))
-    }
-}
-
 impl Pending for PyFuture {
     fn wait(&self) -> Result<Tensor> {
         call_python(|| {

@@ -76,25 +76,22 @@ impl Class for PyLoggingData {
     }
 
     fn describe(builder: TypeBuilder) -> TypeBuilder {
-        builder
-            .doc(c"What a logger has.")
-            .flags(ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION)
-            .getset([
-                getter!("strs_map", |s: &Obj| {
-                    let map = Obj::dict()?;
-                    for (name, text) in &this::<PyLoggingData>(s).0.texts {
-                        map.dict_set(&Obj::str_from(name)?, &Obj::str_from(text)?)?;
-                    }
-                    Ok(map)
-                }),
-                getter!("ints_map", |s: &Obj| {
-                    let map = Obj::dict()?;
-                    for (name, number) in &this::<PyLoggingData>(s).0.numbers {
-                        map.dict_set(&Obj::str_from(name)?, &Obj::int(*number)?)?;
-                    }
-                    Ok(map)
-                }),
-            ])
+        builder.doc(c"What a logger has.").flags(ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION).getset([
+            getter!("strs_map", |s: &Obj| {
+                let map = Obj::dict()?;
+                for (name, text) in &this::<PyLoggingData>(s).0.texts {
+                    map.dict_set(&Obj::str_from(name)?, &Obj::str_from(text)?)?;
+                }
+                Ok(map)
+            }),
+            getter!("ints_map", |s: &Obj| {
+                let map = Obj::dict()?;
+                for (name, number) in &this::<PyLoggingData>(s).0.numbers {
+                    map.dict_set(&Obj::str_from(name)?, &Obj::int(*number)?)?;
+                }
+                Ok(map)
+            }),
+        ])
     }
 }
 
@@ -145,9 +142,8 @@ fn collect(logger: &PyLogger) -> Maps {
     let mut dtypes: Vec<&str> = params.iter().map(|param| param.dtype().type_name()).collect();
     dtypes.sort_unstable();
     dtypes.dedup();
-    let list = |numbers: &[usize]| {
-        numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
-    };
+    let list =
+        |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
     let sizes = reducer.bucket_sizes();
     maps.texts.insert("dtypes", dtypes.join(", "));
     maps.texts.insert("bucket_sizes", list(&sizes));

@@ -8,7 +8,6 @@ mod reducer;
 
 use crate::args::parser;
 use crate::py::class::make;
-use crate::py::convert::import;
 use crate::py::errors::type_error;
 use crate::py::gil::{self, Shared};
 use crate::py::{Args, Obj, Py, ffi, method, name};
@@ -20,35 +19,25 @@ use logger::{PyLogger, PyLoggingData};
 use reducer::PyReducer;
 use std::sync::Arc;
 
-/// The functions of `_distributed_c10d`.
+/// The functions of the module.
 pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
-        method!("_compute_bucket_assignment_by_size", assign),
-        method!("_verify_params_across_processes", verify),
-        method!("_broadcast_coalesced", broadcast_coalesced),
-        method!("_register_comm_hook", register_comm_hook),
-        method!("_register_builtin_comm_hook", register_builtin_hook),
+        method!("_dist_assign_buckets", assign),
+        method!("_dist_verify_params", verify),
+        method!("_dist_broadcast_coalesced", broadcast_coalesced),
+        method!("_dist_register_comm_hook", register_comm_hook),
+        method!("_dist_register_builtin_comm_hook", register_builtin_hook),
     ]
 }
 
-/// The classes and numbers of `_distributed_c10d`.
+/// Makes the types.
 pub(super) fn add_to(module: &Obj) -> Py<()> {
-    module.set_attr_str(c"Reducer", &make::<PyReducer>()?)?;
-    module.set_attr_str(c"GradBucket", &make::<PyBucket>()?)?;
-    module.set_attr_str(c"Logger", &make::<PyLogger>()?)?;
-    module.set_attr_str(c"DDPLoggingData", &make::<PyLoggingData>()?)?;
-    module.set_attr_str(
-        c"_DEFAULT_FIRST_BUCKET_BYTES",
-        &Obj::int(ddp::DEFAULT_FIRST_BUCKET_BYTES as i64)?,
-    )?;
-    let members = Obj::dict()?;
-    for (hook, number) in [(BuiltinHook::AllReduce, 1), (BuiltinHook::Fp16Compress, 2)] {
-        members.dict_set(&Obj::str_from(hook.name())?, &Obj::int(number)?)?;
-    }
-    let class = import(name!("enum"))?.attr(name!("Enum"))?;
-    let kinds = class.call(&[&Obj::str_from("BuiltinCommHookType")?, &members])?;
-    kinds.set_attr_str(c"__module__", &Obj::str_from("corten._C._distributed_c10d")?)?;
-    module.set_attr_str(c"BuiltinCommHookType", &kinds)
+    module.set_attr_str(c"_DistReducer", &make::<PyReducer>()?)?;
+    module.set_attr_str(c"_DistGradBucket", &make::<PyBucket>()?)?;
+    module.set_attr_str(c"_DistLogger", &make::<PyLogger>()?)?;
+    module.set_attr_str(c"_DistLoggingData", &make::<PyLoggingData>()?)?;
+    let first = Obj::int(ddp::DEFAULT_FIRST_BUCKET_BYTES as i64)?;
+    module.set_attr_str(c"_DIST_FIRST_BUCKET_BYTES", &first)
 }
 
 /// The tensors of a sequence.
@@ -80,7 +69,7 @@ fn list_of(numbers: &[usize]) -> Py<Obj> {
 
 fn assign(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let parser = parser!(
-        "_compute_bucket_assignment_by_size(any tensors, any bucket_size, any expect_sparse_gradient=None, any tensor_indices=None)"
+        "_compute_bucket_assignment_by_size(any tensors, any bucket_size_limits, any expect_sparse_gradient=None, any tensor_indices=None, any logger=None)"
     );
     let bound = parser.parse(None, args)?;
     let (buckets, limits) = ddp::assign_buckets(
@@ -106,9 +95,8 @@ fn verify(_module: &Obj, args: Args<'_>) -> Py<Obj> {
 }
 
 fn broadcast_coalesced(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    let parser = parser!(
-        "_broadcast_coalesced(any process_group, any tensors, int buffer_size, int src=0)"
-    );
+    let parser =
+        parser!("_broadcast_coalesced(any process_group, any tensors, int buffer_size, int src=0)");
     let bound = parser.parse(None, args)?;
     let (group, tensors) = (group::from_object(bound.object(0)?)?, tensors(bound.object(1)?)?);
     let (bytes, source) = (bound.int(2)?.max(0) as usize, bound.int(3)?.max(0) as usize);

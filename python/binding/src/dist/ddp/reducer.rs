@@ -4,7 +4,7 @@ use super::{bools_or_none, bucket, group, hooks, numbers, numbers_or_none, tenso
 use crate::args::parser;
 use crate::py::call::OwnedArgs;
 use crate::py::class::{Class, TypeBuilder, instance, this, value};
-use crate::py::convert::import;
+use crate::py::convert::{import, imported};
 use crate::py::errors::type_error;
 use crate::py::gil;
 use crate::py::{Args, Obj, Py, TypeCell, ffi, method, name, slot};
@@ -94,7 +94,7 @@ fn names(object: Option<&Obj>) -> Py<HashMap<usize, String>> {
 
 /// Whether `TORCH_DISTRIBUTED_DEBUG` asks for names in errors.
 fn is_debugging() -> Py<bool> {
-    let module = import(name!("corten._C"))?.attr(name!("_distributed_c10d"))?;
+    let Some(module) = imported(name!("corten._C._distributed_c10d"))? else { return Ok(false) };
     let Some(level) = module.attr_opt(name!("get_debug_level"))? else { return Ok(false) };
     let level = level.call(&[])?;
     Ok(level.attr(name!("name"))?.display() != "OFF")
@@ -146,6 +146,11 @@ fn passes() -> Vec<ffi::PyMethodDef> {
             let pending = gil::without(|| reducer(s).run_comm_hook(seen))?;
             hooks::future_of(pending)
         }),
+        method!("_run_allreduce_hook", |s: &Obj, args: Args<'_>| {
+            let [seen] = args.positional else { return Err(type_error("a bucket expected")) };
+            let seen = bucket::expect(seen)?;
+            hooks::future_of(gil::without(|| reducer(s).group().all_reduce(&seen.buffer()))?)
+        }),
         method!("_get_zeros_like_grad_buckets", |s: &Obj, _a: Args<'_>| {
             let zeros = gil::without(|| reducer(s).zeros_like_grad_buckets())?;
             Obj::list(zeros.into_iter().map(bucket::wrap))
@@ -158,8 +163,8 @@ fn passes() -> Vec<ffi::PyMethodDef> {
             let [futures] = args.positional else { return Err(type_error("futures expected")) };
             let waited = futures.items()?;
             let none = corten_ops::Tensor::undefined;
-            let waited = waited.iter().map(|one| Arc::new(hooks::Awaited::new(one, none())) as _);
-            let waited = waited.collect();
+            let waited =
+                waited.iter().map(|one| Arc::new(hooks::Awaited::new(one, none())) as _).collect();
             gil::without(|| reducer(s).install_post_backward(waited));
             Ok(Obj::none())
         }),
