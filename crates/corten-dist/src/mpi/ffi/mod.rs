@@ -16,7 +16,7 @@ use std::ptr;
 use corten_core::DType;
 
 pub(in crate::mpi) use buffer::Buffer;
-pub(in crate::mpi) use exit::at_exit;
+pub(in crate::mpi) use exit::{at_exit, survive_deaths};
 pub(in crate::mpi) use loader::Opened;
 pub(in crate::mpi) use reduce::Reduced;
 pub(in crate::mpi) use reduction::Reduction;
