@@ -106,7 +106,6 @@ impl Task for Running {
         let library: &'static Library =
             Box::leak(Box::new(Library { queue: Queue::default(), version }));
         let progress = Progress::new(mpi, &library.queue, limit)?;
-        ffi::survive_deaths();
         exit::finish_at_exit(&library.queue);
         self.answer.set(Ok(library));
         progress.run();

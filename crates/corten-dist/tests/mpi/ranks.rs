@@ -19,6 +19,12 @@ pub fn run(role: &str) {
     std::fs::write(folder.join(format!("process-{rank}")), std::process::id().to_string()).unwrap();
     match role {
         "collectives" => collectives(&*world),
+        "few" => {
+            movements::<f32>(&*world, &[0, 17, 10_001]);
+            reductions::<f32>(&*world, &[0, 17, 10_001]);
+            reductions::<bf16>(&*world, &[17]);
+            same_bits(&*world, 100_003);
+        }
         "long" => long(&*world),
         "groups" => groups(&*world),
         "stopped" => failure(&*world, libc::SIGSTOP),
@@ -153,7 +159,8 @@ fn movements<T: Element>(engine: &dyn Engine, sizes: &[usize]) {
         finish(engine, call);
         outputs.iter().zip(&all).for_each(|(output, all)| expect(output, all, "gather"));
 
-        let inputs = if rank == last { all.iter().cloned().map(tensor).collect() } else { Vec::new() };
+        let inputs =
+            if rank == last { all.iter().cloned().map(tensor).collect() } else { Vec::new() };
         let output = empty(len);
         finish(engine, Call::Scatter { output: output.clone(), inputs, root: last });
         expect(&output, &all[rank], "scatter");
@@ -233,8 +240,7 @@ fn reductions<T: Element>(engine: &dyn Engine, sizes: &[usize]) {
         finish(engine, Call::AllReduce { tensor: input.clone(), op: ReduceOp::Avg });
         expect(&input, &values::<T>(3, 0, len), "AVG");
 
-        let all: Vec<Vec<T>> =
-            (0..size).map(|part| values(rank, part * len, len)).collect();
+        let all: Vec<Vec<T>> = (0..size).map(|part| values(rank, part * len, len)).collect();
         let expected: Vec<T> = reduced(size, rank * len, len, |a, b| a + b);
         let output = tensor(vec![element::<T>(0); len]);
         let inputs = all.iter().cloned().map(tensor).collect();
@@ -287,9 +293,8 @@ fn bools(engine: &dyn Engine) {
     for (op, combine) in cases {
         let input = tensor(of(rank));
         finish(engine, Call::AllReduce { tensor: input.clone(), op: op.clone() });
-        let merged = |a: Vec<bool>, b: Vec<bool>| {
-            a.into_iter().zip(b).map(|(a, b)| combine(a, b)).collect()
-        };
+        let merged =
+            |a: Vec<bool>, b: Vec<bool>| a.into_iter().zip(b).map(|(a, b)| combine(a, b)).collect();
         expect(&input, &(0..size).map(of).reduce(merged).unwrap(), op.name());
     }
 }
@@ -310,7 +315,8 @@ fn nan(engine: &dyn Engine) {
 fn same_bits(engine: &dyn Engine, len: usize) {
     let mut state = 1 + engine.rank() as u64;
     let random = (0..len).map(|_| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 40) as f32 / 1e4 - 800.0
     });
     let input = tensor(random.collect());

@@ -1,4 +1,4 @@
-//! What runs when the process exits, and what does not end it.
+//! What runs when the process exits.
 
 use std::sync::OnceLock;
 
@@ -30,19 +30,5 @@ extern "C" fn call() {
     let is_same_thread = unsafe { libc::pthread_self() } == at_exit.thread;
     if std::process::id() == at_exit.process && !is_same_thread {
         (at_exit.run)();
-    }
-}
-
-/// Has SIGUSR1 not end the process, unless the program does something with it: MPICH's launcher, where it
-/// was told not to end all ranks when one dies (`mpiexec -disable-auto-cleanup`), tells the others so.
-pub(in crate::mpi) fn survive_deaths() {
-    // SAFETY: a structure of numbers and pointers, for all of which zero is a value.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: with no new action this only writes the present one.
-    let told = unsafe { libc::sigaction(libc::SIGUSR1, std::ptr::null(), &mut action) };
-    if told == 0 && action.sa_sigaction == libc::SIG_DFL {
-        action.sa_sigaction = libc::SIG_IGN;
-        // SAFETY: ignoring a signal runs no code. Where it cannot be ignored, it ends the process.
-        let _ = unsafe { libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()) };
     }
 }
