@@ -22,9 +22,8 @@ macro_rules! integers {
             Change::Divide(by) => {
                 // A divisor that the dtype cannot hold is larger than every element.
                 let by = <$integer>::try_from(by).ok();
-                $buffer.update(|value: $integer| {
-                    by.and_then(|by| value.checked_div(by)).unwrap_or(0)
-                });
+                $buffer
+                    .update(|value: $integer| by.and_then(|by| value.checked_div(by)).unwrap_or(0));
             }
             Change::Multiply(factor) => {
                 let factor = <$integer>::from_scalar(factor);

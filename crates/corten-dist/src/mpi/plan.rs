@@ -13,16 +13,52 @@ use crate::{Call, DistError, Factor, ReduceOp, Result};
 
 /// What MPI is asked for.
 pub(super) enum Step {
-    AllReduce { input: Option<Buffer>, output: Buffer, reduction: Reduction },
-    Reduce { input: Option<Buffer>, output: Option<Buffer>, reduction: Reduction, root: usize },
-    ReduceScatter { input: Buffer, output: Buffer, reduction: Reduction },
-    Broadcast { buffer: Buffer, root: usize },
-    AllGather { input: Option<Buffer>, output: Buffer },
-    Gather { input: Buffer, output: Option<Buffer>, root: usize },
-    Scatter { input: Option<Buffer>, output: Buffer, root: usize },
-    Send { buffer: Buffer, to: usize, lane: Lane },
+    AllReduce {
+        input: Option<Buffer>,
+        output: Buffer,
+        reduction: Reduction,
+    },
+    Reduce {
+        input: Option<Buffer>,
+        output: Option<Buffer>,
+        reduction: Reduction,
+        root: usize,
+    },
+    ReduceScatter {
+        input: Buffer,
+        output: Buffer,
+        reduction: Reduction,
+    },
+    Broadcast {
+        buffer: Buffer,
+        root: usize,
+    },
+    AllGather {
+        input: Option<Buffer>,
+        output: Buffer,
+    },
+    Gather {
+        input: Buffer,
+        output: Option<Buffer>,
+        root: usize,
+    },
+    Scatter {
+        input: Option<Buffer>,
+        output: Buffer,
+        root: usize,
+    },
+    Send {
+        buffer: Buffer,
+        to: usize,
+        lane: Lane,
+    },
     /// The rest comes from the sender of the first part.
-    Receive { buffer: Buffer, from: Option<usize>, lane: Lane, rest: Vec<Buffer> },
+    Receive {
+        buffer: Buffer,
+        from: Option<usize>,
+        lane: Lane,
+        rest: Vec<Buffer>,
+    },
     Barrier,
 }
 
@@ -413,10 +449,7 @@ fn user(tag: i32, place: Place) -> Result<Lane> {
     if (0..=place.largest_tag).contains(&tag) {
         return Ok(Lane::User(tag));
     }
-    Err(DistError::value(format!(
-        "MPI has tags from 0 to {}, but got {tag}",
-        place.largest_tag
-    )))
+    Err(DistError::value(format!("MPI has tags from 0 to {}, but got {tag}", place.largest_tag)))
 }
 
 /// The elements that are summed, where they are multiplied before.

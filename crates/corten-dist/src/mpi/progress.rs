@@ -110,7 +110,10 @@ impl<'a, H: RawHandle> Progress<'a, H> {
     /// is: it would wait for ranks that do not come.
     fn finish(mut self) {
         let end = Instant::now() + LAST_CALLS;
-        while !self.running.is_empty() && !HAS_FAILED.load(Ordering::Relaxed) && Instant::now() < end {
+        while !self.running.is_empty()
+            && !HAS_FAILED.load(Ordering::Relaxed)
+            && Instant::now() < end
+        {
             self.poll();
             std::thread::yield_now();
         }
@@ -161,6 +164,7 @@ impl<'a, H: RawHandle> Progress<'a, H> {
             match self.begin(&member, step) {
                 Ok(request) => requests.push(request),
                 Err(error) => {
+                    let error = named(work.name(), &error);
                     work.fail(error.clone());
                     self.break_off(&member, &error);
                     return;
@@ -193,9 +197,7 @@ impl<'a, H: RawHandle> Progress<'a, H> {
             }
             Step::Broadcast { buffer, root } => mpi.broadcast(&buffer, root, comm),
             Step::AllGather { input, output } => mpi.all_gather(input.as_ref(), &output, comm),
-            Step::Gather { input, output, root } => {
-                mpi.gather(&input, output.as_ref(), root, comm)
-            }
+            Step::Gather { input, output, root } => mpi.gather(&input, output.as_ref(), root, comm),
             Step::Scatter { input, output, root } => {
                 mpi.scatter(input.as_ref(), &output, root, comm)
             }
@@ -297,6 +299,7 @@ impl<'a, H: RawHandle> Progress<'a, H> {
     /// is its own fault alone; after all else ranks no longer agree on what comes next.
     fn fail(&mut self, failed: Running<H>, error: &DistError) {
         let is_message = failed.is_point_to_point && failed.requests.is_empty();
+        let error = &named(failed.name(), error);
         match failed.then {
             Then::Finish(work, _) => work.fail(error.clone()),
             Then::Split(_, reply) => reply.set(Err(error.clone())),
@@ -426,16 +429,22 @@ impl<H: Copy> Lanes<H> {
 }
 
 impl<H> Running<H> {
-    fn timed_out(&self) -> DistError {
-        let name = match &self.then {
+    fn name(&self) -> &'static str {
+        match &self.then {
             Then::Finish(work, _) => work.name(),
             Then::Split(..) => "split",
-        };
-        DistError::backend(format!(
-            "MPI {name} did not end within {} ms",
-            self.begun.elapsed().as_millis()
-        ))
+        }
     }
+
+    fn timed_out(&self) -> DistError {
+        let age = self.begun.elapsed().as_millis();
+        DistError::backend(format!("it did not end within {age} ms"))
+    }
+}
+
+/// The error with the name of the call that failed.
+fn named(name: &str, error: &DistError) -> DistError {
+    DistError::new(error.kind(), format!("mpi {name}: {}", error.message()))
 }
 
 fn check_received(bytes: usize, source: usize, expected: &Expected) -> Result<()> {

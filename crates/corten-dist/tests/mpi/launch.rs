@@ -40,7 +40,8 @@ pub fn launchers() -> Vec<Launcher> {
 fn with_libraries(program: PathBuf) -> Vec<Launcher> {
     let prefix = program.parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_path_buf();
     let folders = [prefix.join("lib"), prefix.join("lib/x86_64-linux-gnu")];
-    let names = ["libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.1", "libmpi.so.40", "libmpi.so.80"];
+    let names =
+        ["libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.1", "libmpi.so.40", "libmpi.so.80"];
     let of_launcher = |name: &str| is_open_mpi(&program) == name.contains(".so.40");
     let files = folders.iter().flat_map(|folder| names.iter().map(move |name| folder.join(name)));
     files
@@ -50,23 +51,30 @@ fn with_libraries(program: PathBuf) -> Vec<Launcher> {
 }
 
 fn is_open_mpi(program: &Path) -> bool {
+    version(program).contains("Open")
+}
+
+fn version(program: &Path) -> String {
     let output = Command::new(program).arg("--version").output().expect("mpiexec --version");
-    String::from_utf8_lossy(&output.stdout).contains("Open MPI")
-        || String::from_utf8_lossy(&output.stdout).contains("OpenRTE")
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 impl Launcher {
-    /// Whether the launcher can be told to leave the other ranks alone when one dies.
+    /// Whether the launcher leaves the other ranks alone when one dies. That of MPICH has an option for it,
+    /// but stops when it writes to the one that is gone.
     pub fn survives_deaths(&self) -> bool {
-        !is_open_mpi(&self.program)
+        is_open_mpi(&self.program)
     }
 
     pub fn start(&self, role: &str, count: usize, settings: &[(&str, &str)]) -> Run {
         let mut command = Command::new(&self.program);
         if is_open_mpi(&self.program) {
             command.args(["--oversubscribe", "--allow-run-as-root"]);
-        } else {
-            command.arg("-disable-auto-cleanup");
+            if version(&self.program).contains(") 4") {
+                command.arg("--enable-recovery");
+            } else {
+                command.args(["--runtime-options", "recoverable,continuous"]);
+            }
         }
         command.args(["-n", &count.to_string()]).arg(std::env::current_exe().unwrap());
         self.run(command, role, count, settings)
@@ -76,7 +84,13 @@ impl Launcher {
         self.run(Command::new(std::env::current_exe().unwrap()), role, 1, &[])
     }
 
-    fn run(&self, mut command: Command, role: &str, count: usize, settings: &[(&str, &str)]) -> Run {
+    fn run(
+        &self,
+        mut command: Command,
+        role: &str,
+        count: usize,
+        settings: &[(&str, &str)],
+    ) -> Run {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("corten-mpi-{}-{number}", std::process::id());
@@ -123,10 +137,21 @@ impl Run {
         );
     }
 
+    /// The launcher ends all ranks.
+    pub fn expect_end(mut self, limit: Duration) {
+        let end = Instant::now() + limit;
+        while self.child.try_wait().unwrap().is_none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let status = self.child.try_wait().unwrap();
+        assert!(status.is_some(), "{}: it goes on\n{}", self.what, self.output());
+    }
+
     /// These ranks end well, whatever becomes of the others.
     pub fn expect_survivors(self, ranks: &[usize], limit: Duration) {
         let end = Instant::now() + limit;
-        let all = || ranks.iter().all(|&rank| self.has_ended(rank) && !is_alive(self.process(rank)));
+        let all =
+            || ranks.iter().all(|&rank| self.has_ended(rank) && !is_alive(self.process(rank)));
         while !all() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -55,7 +55,10 @@ impl Opened {
     pub(super) fn symbol(&self, name: &CStr) -> Result<*mut c_void> {
         self.find(name).ok_or_else(|| {
             let symbol = name.to_string_lossy();
-            DistError::backend(format!("{} does not export {symbol}: it is no MPI of version 3 or later", self.name))
+            DistError::backend(format!(
+                "{} does not export {symbol}: it is no MPI of version 3 or later",
+                self.name
+            ))
         })
     }
 }

@@ -20,8 +20,8 @@ pub(in crate::mpi) use exit::at_exit;
 pub(in crate::mpi) use loader::Opened;
 pub(in crate::mpi) use reduce::Reduced;
 pub(in crate::mpi) use reduction::Reduction;
-use table::{Constants, Functions, Status};
 pub(in crate::mpi) use table::RawHandle;
+use table::{Constants, Functions, Status};
 use table::{Datatype, Dialect, Predefined};
 
 use crate::{DistError, Result};
@@ -102,7 +102,8 @@ pub(in crate::mpi) struct Received {
 
 impl<H: RawHandle> Mpi<H> {
     fn start(functions: Functions<H>, constants: Constants<H>) -> Result<Self> {
-        let mut mpi = Self { functions, constants, operations: RefCell::default(), is_owner: false };
+        let mut mpi =
+            Self { functions, constants, operations: RefCell::default(), is_owner: false };
         let (mut started, mut ended, mut level) = (0, 0, 0);
         // SAFETY: these two may be called at any time, and write a number each.
         unsafe {
@@ -110,7 +111,9 @@ impl<H: RawHandle> Mpi<H> {
             mpi.check("MPI_Finalized", (mpi.functions.MPI_Finalized)(&mut ended))?;
         }
         if ended != 0 {
-            return Err(DistError::backend("MPI was ended in this process, and cannot start again"));
+            return Err(DistError::backend(
+                "MPI was ended in this process, and cannot start again",
+            ));
         }
         if started != 0 {
             // SAFETY: MPI has been started and not been ended.
@@ -157,8 +160,7 @@ impl<H: RawHandle> Mpi<H> {
         // The standard allows 8192 characters.
         let (mut text, mut len) = (vec![0_u8; 1 << 14], 0);
         // SAFETY: the buffer has room for the longest text.
-        let code =
-            unsafe { (self.functions.MPI_Get_library_version)(text.as_mut_ptr(), &mut len) };
+        let code = unsafe { (self.functions.MPI_Get_library_version)(text.as_mut_ptr(), &mut len) };
         let len = if code == 0 { (len.max(0) as usize).min(text.len()) } else { 0 };
         let text = String::from_utf8_lossy(&text[..len]).into_owned();
         text.lines().next().unwrap_or_default().trim_matches(['\0', ' ']).to_owned()
@@ -228,9 +230,8 @@ impl<H: RawHandle> Mpi<H> {
     /// Has the library report errors of a communicator instead of ending the process.
     fn return_errors(&self, of: Communicator<H>) -> Result<Communicator<H>> {
         // SAFETY: both handles are valid.
-        let code = unsafe {
-            (self.functions.MPI_Comm_set_errhandler)(of.0, self.constants.errors_return)
-        };
+        let code =
+            unsafe { (self.functions.MPI_Comm_set_errhandler)(of.0, self.constants.errors_return) };
         self.check("MPI_Comm_set_errhandler", code)?;
         Ok(of)
     }
@@ -247,9 +248,8 @@ impl<H: RawHandle> Mpi<H> {
         let (mut value, mut found) = (ptr::null_mut(), 0);
         let (world, key) = (self.constants.world, self.constants.tag_ub);
         // SAFETY: the key is one of MPI's own, whose values are numbers that live as long as the library.
-        let code = unsafe {
-            (self.functions.MPI_Comm_get_attr)(world, key, &mut value, &mut found)
-        };
+        let code =
+            unsafe { (self.functions.MPI_Comm_get_attr)(world, key, &mut value, &mut found) };
         self.check("MPI_Comm_get_attr", code)?;
         // The standard promises this many.
         if found == 0 || value.is_null() {
@@ -426,10 +426,14 @@ impl<H: RawHandle> Mpi<H> {
         let (datatype, op) = (self.datatype(reduction.datatype), self.operation(reduction)?);
         // SAFETY: the request keeps the `len` elements of the output, and the input with as many for each
         // rank, until the call has ended.
-        self.begin("MPI_Ireduce_scatter_block", [Some(input), Some(output)], |mpi, request| unsafe {
-            let (send, recv) = (input.pointer().cast(), output.pointer().cast());
-            (mpi.MPI_Ireduce_scatter_block)(send, recv, len, datatype, op, comm.0, request)
-        })
+        self.begin(
+            "MPI_Ireduce_scatter_block",
+            [Some(input), Some(output)],
+            |mpi, request| unsafe {
+                let (send, recv) = (input.pointer().cast(), output.pointer().cast());
+                (mpi.MPI_Ireduce_scatter_block)(send, recv, len, datatype, op, comm.0, request)
+            },
+        )
     }
 
     /// Gives the bytes of each rank to all, one after another; without an input each rank's are in their

@@ -69,10 +69,9 @@ fn datatype(dtype: DType) -> Option<Datatype> {
         DType::Float64 => Datatype::Double,
         DType::Complex64 => Datatype::FloatComplex,
         DType::Complex128 => Datatype::DoubleComplex,
-        DType::Float8E5m2
-        | DType::Float8E4m3fn
-        | DType::Float8E5m2fnuz
-        | DType::Float8E4m3fnuz => Datatype::UInt8,
+        DType::Float8E5m2 | DType::Float8E4m3fn | DType::Float8E5m2fnuz | DType::Float8E4m3fnuz => {
+            Datatype::UInt8
+        }
         _ => return None,
     })
 }

@@ -178,12 +178,31 @@ pub(super) fn mpich() -> Constants<c_int> {
     Constants {
         world: handle(0x4400_0000),
         datatypes: [
-            0x4c00_010d, 0x4c00_0137, 0x4c00_0238, 0x4c00_0439, 0x4c00_083a, 0x4c00_013b, 0x4c00_023c,
-            0x4c00_043d, 0x4c00_083e, 0x4c00_040a, 0x4c00_080b, 0x4c00_0840, 0x4c00_1041,
-        ].map(handle),
+            0x4c00_010d,
+            0x4c00_0137,
+            0x4c00_0238,
+            0x4c00_0439,
+            0x4c00_083a,
+            0x4c00_013b,
+            0x4c00_023c,
+            0x4c00_043d,
+            0x4c00_083e,
+            0x4c00_040a,
+            0x4c00_080b,
+            0x4c00_0840,
+            0x4c00_1041,
+        ]
+        .map(handle),
         operations: [
-            0x5800_0003, 0x5800_0004, 0x5800_0002, 0x5800_0001, 0x5800_0006, 0x5800_0008, 0x5800_000a,
-        ].map(handle),
+            0x5800_0003,
+            0x5800_0004,
+            0x5800_0002,
+            0x5800_0001,
+            0x5800_0006,
+            0x5800_0008,
+            0x5800_000a,
+        ]
+        .map(handle),
         request_null: handle(0x2c00_0000),
         errors_return: handle(0x5400_0001),
         in_place: std::ptr::without_provenance_mut(usize::MAX),
@@ -201,8 +220,10 @@ pub(super) fn standard() -> Constants<*mut c_void> {
     Constants {
         world: handle(0x101),
         datatypes: [
-            0x247, 0x240, 0x248, 0x250, 0x258, 0x241, 0x249, 0x251, 0x259, 0x210, 0x214, 0x212, 0x216,
-        ].map(handle),
+            0x247, 0x240, 0x248, 0x250, 0x258, 0x241, 0x249, 0x251, 0x259, 0x210, 0x214, 0x212,
+            0x216,
+        ]
+        .map(handle),
         operations: [0x21, 0x24, 0x22, 0x23, 0x28, 0x29, 0x2a].map(handle),
         request_null: handle(0x180),
         errors_return: handle(0x143),
@@ -224,14 +245,28 @@ pub(super) fn open_mpi(library: &Opened) -> Result<Constants<*mut c_void>> {
         names.iter().map(|name| library.symbol(name)).collect::<Result<Vec<_>>>()
     };
     let datatypes = all(&[
-        c"ompi_mpi_byte", c"ompi_mpi_int8_t", c"ompi_mpi_int16_t", c"ompi_mpi_int32_t",
-        c"ompi_mpi_int64_t", c"ompi_mpi_uint8_t", c"ompi_mpi_uint16_t", c"ompi_mpi_uint32_t",
-        c"ompi_mpi_uint64_t", c"ompi_mpi_float", c"ompi_mpi_double", c"ompi_mpi_c_float_complex",
+        c"ompi_mpi_byte",
+        c"ompi_mpi_int8_t",
+        c"ompi_mpi_int16_t",
+        c"ompi_mpi_int32_t",
+        c"ompi_mpi_int64_t",
+        c"ompi_mpi_uint8_t",
+        c"ompi_mpi_uint16_t",
+        c"ompi_mpi_uint32_t",
+        c"ompi_mpi_uint64_t",
+        c"ompi_mpi_float",
+        c"ompi_mpi_double",
+        c"ompi_mpi_c_float_complex",
         c"ompi_mpi_c_double_complex",
     ])?;
     let operations = all(&[
-        c"ompi_mpi_op_sum", c"ompi_mpi_op_prod", c"ompi_mpi_op_min", c"ompi_mpi_op_max",
-        c"ompi_mpi_op_band", c"ompi_mpi_op_bor", c"ompi_mpi_op_bxor",
+        c"ompi_mpi_op_sum",
+        c"ompi_mpi_op_prod",
+        c"ompi_mpi_op_min",
+        c"ompi_mpi_op_max",
+        c"ompi_mpi_op_band",
+        c"ompi_mpi_op_bor",
+        c"ompi_mpi_op_bxor",
     ])?;
     Ok(Constants {
         world: library.symbol(c"ompi_mpi_comm_world")?,
