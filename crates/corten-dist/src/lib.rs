@@ -5,8 +5,11 @@
 
 mod engine;
 mod error;
+#[cfg(target_os = "linux")]
+pub mod gloo;
 pub mod interrupt;
 mod reduce_op;
+mod reduction;
 pub mod store;
 mod work;
 
