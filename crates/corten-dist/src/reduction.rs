@@ -50,12 +50,12 @@ pub(crate) fn function(op: &ReduceOp, dtype: DType) -> Result<Reduction> {
     let refused = || {
         DistError::runtime(format!("ReduceOp.{} is not supported for {}", op.name(), dtype.name()))
     };
+    let is_float = dtype.is_floating_point() || dtype.is_complex();
+    if matches!(op, ReduceOp::PremulSum(_)) && !is_float {
+        return Err(refused());
+    }
     if dtype == DType::Bool {
-        return if matches!(op, ReduceOp::Avg | ReduceOp::PremulSum(_)) {
-            Err(refused())
-        } else {
-            Ok(of_bools(kind))
-        };
+        return if matches!(op, ReduceOp::Avg) { Err(refused()) } else { Ok(of_bools(kind)) };
     }
     let found = if dtype.is_integral(false) {
         match_dtype!(dtype, "all_reduce", Integral, T => Ok(of_integers::<T>(kind)))

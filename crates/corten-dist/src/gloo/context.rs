@@ -123,7 +123,7 @@ impl Context {
         timeout: Duration,
     ) -> Result<Self> {
         let functions = device.functions;
-        let mut client = StoreClient { store: store.clone(), timeout };
+        let mut client = StoreClient { store: store.clone(), timeout, failure: None };
         let table = StoreFunctions {
             user: (&raw mut client).cast(),
             set: store_set,
@@ -137,7 +137,11 @@ impl Context {
             let (rank, size) = (number(rank), number(size));
             (functions.context_new)(device.handle, rank, size, &raw const table, time, error)
         };
-        Ok(Self { handle: created(new)?, functions })
+        match created(new) {
+            Ok(handle) => Ok(Self { handle, functions }),
+            // gloo passes the store's words on; the error itself may be a user's interrupt.
+            Err(error) => Err(client.failure.unwrap_or(error)),
+        }
     }
 
     /// Ends what is running, here and at the other ranks.
@@ -340,16 +344,29 @@ struct StoreClient {
     store: Arc<dyn Store>,
     /// How long to wait for other ranks, whatever gloo thinks.
     timeout: Duration,
+    /// What the store said when it failed.
+    failure: Option<DistError>,
 }
 
 /// Runs the body of a store's function; panics do not reach C++.
-fn answered(error: ErrorText, body: impl FnOnce() -> Result<()>) -> c_int {
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-    let text = match result {
+///
+/// # Safety
+/// `user` must be the client of [`Context::connect`], which only this thread uses.
+unsafe fn answered(
+    user: *mut c_void,
+    error: ErrorText,
+    body: impl FnOnce(&StoreClient) -> Result<()>,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let client = unsafe { &mut *user.cast::<StoreClient>() };
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(client)));
+    let failure = match result {
         Ok(Ok(())) => return 0,
-        Ok(Err(failure)) => failure.message().to_owned(),
-        Err(_) => String::from("the store panicked"),
+        Ok(Err(failure)) => failure,
+        Err(_) => DistError::store("the store panicked"),
     };
+    let text = failure.message().to_owned();
+    client.failure = Some(failure);
     let length = text.len().min(error.capacity.saturating_sub(1));
     if !error.text.is_null() && error.capacity > 0 {
         // SAFETY: the shim gives `capacity` bytes.
@@ -370,7 +387,7 @@ unsafe fn key_of(key: *const c_char) -> Result<String> {
 }
 
 /// # Safety
-/// The shim's functions: `user` is the client of [`Context::connect`], which is alive.
+/// For the shim: `user` is the client of [`Context::connect`], `value` has `length` bytes.
 unsafe extern "C" fn store_set(
     user: *mut c_void,
     key: *const c_char,
@@ -378,15 +395,17 @@ unsafe extern "C" fn store_set(
     length: usize,
     error: ErrorText,
 ) -> c_int {
-    answered(error, || {
-        // SAFETY: the client, and a key and a value of the shim.
-        let (client, key, value) = unsafe {
+    let set = |client: &StoreClient| {
+        // SAFETY: a key and a value of the shim.
+        let (key, value) = unsafe {
             let bytes: &[u8] =
                 if length == 0 { &[] } else { slice::from_raw_parts(value.cast(), length) };
-            (&*user.cast::<StoreClient>(), key_of(key)?, bytes)
+            (key_of(key)?, bytes)
         };
         client.store.set(&key, value)
-    })
+    };
+    // SAFETY: the shim hands the client back that it was given.
+    unsafe { answered(user, error, set) }
 }
 
 /// # Safety
@@ -398,15 +417,17 @@ unsafe extern "C" fn store_get(
     put: unsafe extern "C" fn(*mut c_void, *const c_char, usize),
     error: ErrorText,
 ) -> c_int {
-    answered(error, || {
-        // SAFETY: the client and a key of the shim.
-        let (client, key) = unsafe { (&*user.cast::<StoreClient>(), key_of(key)?) };
+    let get = |client: &StoreClient| {
+        // SAFETY: a key of the shim.
+        let key = unsafe { key_of(key)? };
         client.store.wait(std::slice::from_ref(&key), Some(client.timeout))?;
         let value = client.store.get(&key)?;
         // SAFETY: the shim's sink, which copies the value.
         unsafe { put(sink, value.as_ptr().cast(), value.len()) };
         Ok(())
-    })
+    };
+    // SAFETY: as in `store_set`.
+    unsafe { answered(user, error, get) }
 }
 
 /// # Safety
@@ -418,13 +439,14 @@ unsafe extern "C" fn store_wait(
     _timeout_ms: i64,
     error: ErrorText,
 ) -> c_int {
-    answered(error, || {
-        // SAFETY: the client and keys of the shim.
-        let (client, keys) = unsafe {
+    let wait = |client: &StoreClient| {
+        // SAFETY: keys of the shim.
+        let keys: Result<Vec<String>> = unsafe {
             let keys = if count == 0 { &[][..] } else { slice::from_raw_parts(keys, count) };
-            let keys: Result<Vec<String>> = keys.iter().map(|&key| key_of(key)).collect();
-            (&*user.cast::<StoreClient>(), keys?)
+            keys.iter().map(|&key| key_of(key)).collect()
         };
-        client.store.wait(&keys, Some(client.timeout))
-    })
+        client.store.wait(&keys?, Some(client.timeout))
+    };
+    // SAFETY: as in `store_set`.
+    unsafe { answered(user, error, wait) }
 }

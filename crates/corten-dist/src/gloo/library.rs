@@ -164,6 +164,16 @@ pub(super) fn is_available() -> bool {
     *AVAILABLE.get_or_init(|| prepared().is_ok_and(|path| path.is_some()) || compiled::is_possible())
 }
 
+/// gloo's version: major, minor, patch.
+///
+/// # Errors
+/// As for [`functions`].
+pub(super) fn version() -> Result<(u32, u32, u32)> {
+    // SAFETY: a function without arguments.
+    let number = unsafe { (functions()?.version)() }.cast_unsigned();
+    Ok((number / 10_000, number / 100 % 100, number % 100))
+}
+
 fn find() -> std::result::Result<PathBuf, String> {
     match prepared()? {
         Some(path) => Ok(path),

@@ -23,3 +23,11 @@ pub use engine::{GlooEngine, GlooOptions};
 pub fn is_available() -> bool {
     library::is_available()
 }
+
+/// The version of the gloo that is loaded: major, minor, patch. Loads it, and compiles it where it must.
+///
+/// # Errors
+/// `Runtime` where it cannot be loaded, with the line that installs what is missing.
+pub fn version() -> crate::Result<(u32, u32, u32)> {
+    library::version()
+}
