@@ -263,7 +263,7 @@ def lift_view(env, numel, sizes, lifted):
         sizes: The samples.
         lifted: What each of them was taken for.
     """
-    if -1 in sizes or ex.product(lifted) == numel:
+    if -1 in sizes or ex.product(lifted) == numel or exact_quotients(env, lifted, numel):
         return lifted
     for place in sorted(range(len(sizes)), key=lambda place: isinstance(lifted[place], ex.Symbol)):
         rest = ex.product(one for other, one in enumerate(lifted) if other != place)
@@ -272,6 +272,20 @@ def lift_view(env, numel, sizes, lifted):
             env.expect_true(ex.relation("Eq", ex.modulo(numel, rest), 0))
             return [*lifted[:place], size, *lifted[place + 1:]]
     return lifted
+
+
+def exact_quotients(env, sizes, numel):
+    """The quotients among sizes whose product is a number of elements where nothing is left of them, as of
+    ``x.view(x.shape[0] // 2, 2, -1)``; none where that is not the reason, or not so in the example."""
+    product, found = ex.product(sizes), []
+    while product != numel:
+        quotient = next(iter(ex.calls_of(product, "FloorDiv")), None)
+        rest = None if quotient is None else ex.divide_exactly(product, quotient)
+        if rest is None or env.hint_of(ex.modulo(*quotient.args)) != 0:
+            return []
+        product, numel = ex.mul(quotient.args[0], rest), ex.mul(numel, quotient.args[1])
+        found.append(quotient)
+    return found
 
 
 def _agree(env, one, other):
