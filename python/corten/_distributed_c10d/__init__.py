@@ -29,6 +29,7 @@ from ._registry import (
 )
 from ._stores import FakeStore, FileStore, HashStore, PrefixStore, Store, TCPStore, _test_python_store
 from ._works import FakeWork, PythonCallbackWork, Work, _create_work_from_future
+from ._wrapper import _ProcessGroupWrapper
 
 __all__ = [
     "AllToAllOptions", "AllgatherOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "Backend",
@@ -37,7 +38,7 @@ __all__ = [
     "HookOpName", "Logger", "OpType", "PostHookArgs", "PreHookArgs", "PrefixStore", "ProcessGroup",
     "ProcessGroupThreads", "PythonCallbackWork", "ReduceOp", "ReduceOptions", "ReduceScatterOptions", "Reducer",
     "ScatterOptions", "Store", "TCPStore", "Work", "WorkResult", "_DEFAULT_FIRST_BUCKET_BYTES",
-    "_DEFAULT_NO_TIMEOUT", "_DEFAULT_PG_NCCL_TIMEOUT", "_DEFAULT_PG_TIMEOUT", "_DistributedBackendOptions",
+    "_DEFAULT_NO_TIMEOUT", "_DEFAULT_PG_NCCL_TIMEOUT", "_DEFAULT_PG_TIMEOUT", "_DistributedBackendOptions", "_ProcessGroupWrapper",
     "_allow_inflight_collective_as_graph_input", "_broadcast_coalesced", "_compute_bucket_assignment_by_size",
     "_create_work_from_future", "_current_process_group", "_get_comm_profiling_name", "_get_work_registry_size",
     "_is_process_group_registered", "_make_nccl_premul_sum", "_register_builtin_comm_hook", "_register_comm_hook",
