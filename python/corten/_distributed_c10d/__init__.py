@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import atexit
+
+from corten import _C
+
 from ._ddp import (
     BuiltinCommHookType, DDPLoggingData, GradBucket, Logger, Reducer, _broadcast_coalesced,
     _compute_bucket_assignment_by_size, _register_builtin_comm_hook, _register_comm_hook,
@@ -53,3 +57,6 @@ _HOME = __name__.rpartition(".")[0] + "._C._distributed_c10d"
 for _name in __all__:
     if isinstance(globals()[_name], type) and globals()[_name].__module__ != _HOME:
         globals()[_name].__module__ = _HOME
+
+# Threads of engines must not call functions of a program that ends.
+atexit.register(_C._dist_at_exit)
