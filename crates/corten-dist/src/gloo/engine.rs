@@ -247,8 +247,7 @@ impl Shared {
     /// What a failure of gloo is to the user. The connections are of no use any more: they are closed,
     /// so that other ranks, which may wait for this one, see it at once.
     fn end(&self, error: &DistError, call: &str) -> DistError {
-        let error =
-            DistError::new(error.kind(), format!("gloo: {call}: {}", error.message()));
+        let error = DistError::new(error.kind(), format!("gloo: {call}: {}", error.message()));
         self.abort(error.clone());
         error
     }
