@@ -1,9 +1,9 @@
 """The tests of gloo between two hosts: network namespaces with a shaped link, which is then cut.
 
     cargo test -p corten-dist --no-run      # names the executable
-    sudo python benches/two_hosts.py target/debug/deps/dist-… [REPEATS]
+    sudo python benches/two_hosts.py target/debug/deps/all-… [REPEATS]
 
-The programs are those of crates/corten-dist/tests/dist/gloo. Needs root, iproute2 and Linux's veth; says so and
+The programs are those of crates/corten-dist/tests/all/gloo. Needs root, iproute2 and Linux's veth; says so and
 ends where it has not got them. Exits with 1 when a rank does not do what it should.
 """
 

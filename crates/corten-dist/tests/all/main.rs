@@ -2,3 +2,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod ddp;
+#[cfg(target_os = "linux")]
+mod gloo;
