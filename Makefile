@@ -11,7 +11,7 @@ packaged = rm -rf target/$(1)/python && mkdir -p target/$(1)/python && cp -r pyt
 	rm -f target/$(1)/python/corten/_C.abi3.so && \
 	cp target/$(or $(2),$(1))/lib_C.so target/$(1)/python/corten/_C.abi3.so
 
-.PHONY: c-library c-test stable-test demo test test-full test-rust test-small musl wasm test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-rust bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: gloo c-library c-test stable-test demo test test-full test-rust test-small musl wasm test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-rust bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -76,6 +76,14 @@ c-test: $(VENV)/numpy
 ## TORCHVISION_LIBRARY may name torchvision's _C_stable.so, whose kernels are compared with Corten's.
 stable-test:
 	PYTHONPATH=python $(PYTHON_WITH_TORCH) examples/c/stable/compare.py target/stable-test
+
+## The library of the back end gloo, target/gloo/libcorten_gloo.so, from g++ and the gloo in the prefix GLOO
+## (docs/distributed.md says how wheels get theirs). Where both are installed, programs compile it by themselves.
+GLOO ?= /usr
+gloo:
+	mkdir -p target/gloo
+	$(CXX) -std=c++17 -O2 -fPIC -shared -fvisibility=hidden -I$(GLOO)/include crates/corten-dist/gloo/shim.cpp \
+		-L$(GLOO)/lib -lgloo -pthread -o target/gloo/libcorten_gloo.so
 
 # NVRTC compiles without a GPU. It is 110 MB: where it cannot be had, the check says that it did not run.
 $(VENV)/nvrtc: $(VENV)/bin/python

@@ -80,9 +80,7 @@ pub(crate) unsafe fn before(op: &ReduceOp, dtype: DType, data: *mut u8, n: usize
     let ReduceOp::PremulSum(factor) = op else { return Ok(()) };
     let factor = match factor {
         Factor::Number(number) => *number,
-        Factor::Tensor(tensor) => {
-            tensor.item().map_err(DistError::from)?.to_f64()
-        }
+        Factor::Tensor(tensor) => tensor.item().map_err(DistError::from)?.to_f64(),
     };
     // SAFETY: the caller's promise.
     unsafe { scale(dtype, data, n, Scale::Multiply(factor)) }

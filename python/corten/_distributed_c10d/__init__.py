@@ -53,6 +53,12 @@ __all__ = [
     "get_debug_level", "set_debug_level", "set_debug_level_from_env",
 ]
 
+# Systems without gloo's transports do not have it.
+if hasattr(_C, "_dist_gloo_backend"):
+    from ._gloo import ProcessGroupGloo, _is_gloo_available
+
+    __all__ += ["ProcessGroupGloo", "_is_gloo_available"]
+
 _HOME = __name__.rpartition(".")[0] + "._C._distributed_c10d"
 for _name in __all__:
     if isinstance(globals()[_name], type) and globals()[_name].__module__ != _HOME:

@@ -64,7 +64,8 @@ impl Toolchain {
         let output = output.map_err(|error| format!("{}: {error}", self.compiler))?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
-            let shown: Vec<&str> = text.lines().filter(|line| line.contains("error")).take(3).collect();
+            let shown: Vec<&str> =
+                text.lines().filter(|line| line.contains("error")).take(3).collect();
             return Err(format!("{} failed: {}", self.compiler, shown.join("; ")));
         }
         let path = folder.join(file);
@@ -90,7 +91,8 @@ pub(super) fn library(file: &str) -> Result<PathBuf, String> {
 
 fn make(file: &str) -> Result<PathBuf, String> {
     let toolchain = Toolchain::find()?;
-    let cache = cache().ok_or("there is no folder for it: neither XDG_CACHE_HOME nor HOME is set")?;
+    let cache =
+        cache().ok_or("there is no folder for it: neither XDG_CACHE_HOME nor HOME is set")?;
     let folder = cache.join(format!("{:016x}", toolchain.fingerprint()));
     let path = folder.join(file);
     if path.is_file() {

@@ -70,9 +70,11 @@ impl Device {
             text.map_err(|_| DistError::value("names of interfaces and hosts have no null bytes"))
         };
         let (interface, host) = (text(interface)?, text(host)?);
-        let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+        let pointer =
+            |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
         // SAFETY: null or C strings, alive during the call.
-        let new = |error| unsafe { (functions.device_new)(pointer(&interface), pointer(&host), error) };
+        let new =
+            |error| unsafe { (functions.device_new)(pointer(&interface), pointer(&host), error) };
         Ok(Self { handle: created(new)?, functions })
     }
 }
@@ -204,7 +206,15 @@ impl Context {
         checked(|error| unsafe {
             let time = milliseconds(at.timeout);
             let (output, lengths) = (output.cast(), lengths.as_ptr());
-            (self.functions.allgather)(self.handle, ptr::null(), output, lengths, at.tag, time, error)
+            (self.functions.allgather)(
+                self.handle,
+                ptr::null(),
+                output,
+                lengths,
+                at.tag,
+                time,
+                error,
+            )
         })
     }
 

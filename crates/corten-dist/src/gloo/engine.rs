@@ -247,8 +247,7 @@ impl Shared {
     /// What a failure of gloo is to the user. The connections are of no use any more: they are closed,
     /// so that other ranks, which may wait for this one, see it at once.
     fn end(&self, error: &DistError, call: &str) -> DistError {
-        let error =
-            DistError::new(error.kind(), format!("gloo: {call}: {}", error.message()));
+        let error = DistError::new(error.kind(), format!("gloo: {call}: {}", error.message()));
         self.abort(error.clone());
         error
     }
@@ -323,7 +322,8 @@ fn device(options: &GlooOptions) -> Result<Arc<Device>> {
     let named = config::var("GLOO_SOCKET_IFNAME").filter(|names| !names.is_empty());
     // PyTorch takes a list of interfaces and spreads calls over them; one carries all of them here.
     let first = |names: String| names.split(',').next().map(String::from);
-    let interface = options.interface.clone().or_else(|| named.and_then(first));
+    let named = named.filter(|_| options.host.is_none()).and_then(first);
+    let interface = options.interface.clone().or(named);
     let key = (interface, options.host.clone());
     let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
     let devices = devices.get_or_insert_with(HashMap::new);

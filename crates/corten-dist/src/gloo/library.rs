@@ -37,13 +37,8 @@ pub(super) struct StoreFunctions {
         unsafe extern "C" fn(*mut c_void, *const c_char, usize),
         ErrorText,
     ) -> c_int,
-    pub(super) wait: unsafe extern "C" fn(
-        *mut c_void,
-        *const *const c_char,
-        usize,
-        i64,
-        ErrorText,
-    ) -> c_int,
+    pub(super) wait:
+        unsafe extern "C" fn(*mut c_void, *const *const c_char, usize, i64, ErrorText) -> c_int,
 }
 
 /// A context, device or transfer of the shim.
@@ -161,7 +156,8 @@ pub(super) fn functions() -> Result<&'static Functions> {
 /// Whether [`functions`] is likely to find the library; nothing is loaded or compiled.
 pub(super) fn is_available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
-    *AVAILABLE.get_or_init(|| prepared().is_ok_and(|path| path.is_some()) || compiled::is_possible())
+    *AVAILABLE
+        .get_or_init(|| prepared().is_ok_and(|path| path.is_some()) || compiled::is_possible())
 }
 
 /// gloo's version: major, minor, patch.

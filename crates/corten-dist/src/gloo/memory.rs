@@ -52,7 +52,7 @@ impl Piece {
         if piece.nbytes > 0 && end.is_none_or(|end| end > piece.memory.nbytes()) {
             return Err(refused(String::from("the tensor reaches beyond its storage")));
         }
-        if piece.start().addr() % alignment(itemsize) != 0 {
+        if !piece.start().addr().is_multiple_of(alignment(itemsize)) {
             return Err(refused(String::from("the tensor's memory is not aligned")));
         }
         Ok(piece)

@@ -3,5 +3,7 @@
 
 mod collectives;
 mod ddp;
+#[cfg(target_os = "linux")]
+mod gloo;
 mod groups;
 mod stores;

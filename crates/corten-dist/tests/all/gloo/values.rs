@@ -13,9 +13,11 @@ pub(super) struct Numbers {
 impl Numbers {
     /// The elements that belong to `salt`, a rank for instance.
     pub(super) fn bytes(&self, salt: usize) -> Vec<u8> {
-        let value = |index: usize| ((index * 7 + salt * 3) % 4) as i64;
         let parts = if self.dtype.is_complex() { 2 } else { 1 };
-        (0..self.count * parts).flat_map(|index| encoded(self.dtype, value(index))).collect()
+        let value = |index: usize| encoded(self.dtype, ((index * 7 + salt * 3) % 4) as i64);
+        // The values come again every four parts.
+        let four = (0..4).flat_map(value).collect::<Vec<u8>>().repeat(self.count * parts / 4 + 1);
+        four[..self.count * self.dtype.itemsize()].to_vec()
     }
 }
 
@@ -142,7 +144,8 @@ fn complex_product(dtype: DType, operands: &[Vec<u8>]) -> Vec<u8> {
 pub(super) fn random(dtype: DType, count: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
     let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 11) as f64 / (1u64 << 53) as f64 - 0.5
     };
     let mut element = |_| match dtype {

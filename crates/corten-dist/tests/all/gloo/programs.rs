@@ -192,9 +192,8 @@ fn agreement(rank: &Rank) {
     ] {
         let data = tensor(dtype, &values::random(dtype, count, me as u64));
         rank.call(Call::AllReduce { tensor: data.clone(), op: ReduceOp::Sum });
-        let outputs: Vec<Tensor> = (0..size)
-            .map(|_| tensor(dtype, &vec![0; count * dtype.itemsize()]))
-            .collect();
+        let outputs: Vec<Tensor> =
+            (0..size).map(|_| tensor(dtype, &vec![0; count * dtype.itemsize()])).collect();
         rank.call(Call::AllGather { outputs: outputs.clone(), input: data.clone() });
         let all_same = outputs.iter().all(|other| bytes(other) == bytes(&data));
         assert!(all_same, "ranks differ in {count} x {}", dtype.name());

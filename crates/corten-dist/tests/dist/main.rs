@@ -1,4 +1,0 @@
-//! The tests of the crate, one executable.
-
-#[cfg(target_os = "linux")]
-mod gloo;
