@@ -13,10 +13,8 @@ mod stores;
 mod values;
 mod works;
 
-pub(crate) use backend::{backend_from, backend_object, group_from};
+pub(crate) use backend::group_from;
 pub(crate) use errors::raise;
-pub(crate) use stores::store_from;
-pub(crate) use works::work_object;
 
 use crate::py::{Obj, Py, ffi};
 
