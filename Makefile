@@ -111,12 +111,19 @@ bench-cuda: $(if $(PACKAGE),,target/gpu/python)
 
 FORCE:
 
+# What these test does not run through fast paths, or calls only what the others do.
+GENERAL_WITHOUT := test_distributed*.py test_dtensor*.py test_fsdp*.py test_pipelining*.py test_data*.py \
+	test_multiprocessing.py test_segments.py test_onnx.py test_typing.py test_documents.py test_examples.py \
+	test_names_of_packages.py test_hostile_files.py test_image_files.py test_commands.py test_torchrun.py \
+	test_compile_logs.py test_compiled_operators.py test_large.py test_general_paths.py test_stable_abi.py
+
 ## The Python tests with fast paths switched off, and programs without threads and mapped memory. Kernels of GPUs have
 ## no such switch.
 test-general: $(VENV)/numpy $(VENV)/mypy
 	cargo build --package corten-python
 	$(call packaged,debug)
-	CORTEN_GENERAL_PATHS=1 CORTEN_TEST_FOLDERS="python semantics regression" PYTHONPATH=target/debug/python \
+	CORTEN_GENERAL_PATHS=1 CORTEN_TEST_FOLDERS="python semantics regression" \
+		CORTEN_TEST_WITHOUT="$(GENERAL_WITHOUT)" PYTHONPATH=target/debug/python \
 		$(PY) tests/run.py $(TESTS)
 
 ## Times Corten beside PyTorch, and its kernels beside their slow twins.

@@ -52,8 +52,8 @@ impl Dense {
         if is_dense(tensor) {
             return Ok(tensor.clone());
         }
-        let plain = op::resolve_neg(&op::resolve_conj(&op::detach(tensor)?)?)?;
-        Ok(op::contiguous(&plain, MemoryFormat::Contiguous)?)
+        let detached = op::resolve_neg(&op::resolve_conj(&op::detach(tensor)?)?)?;
+        Ok(op::contiguous(&detached, MemoryFormat::Contiguous)?)
     }
 
     fn write(&mut self, tensor: &Tensor) -> Result<Tensor> {
@@ -91,9 +91,11 @@ impl Dense {
             Call::Gather { outputs, input, root } => {
                 Call::Gather { outputs: self.write_all(&outputs)?, input: self.read(&input)?, root }
             }
-            Call::Scatter { output, inputs, root } => {
-                Call::Scatter { output: self.write(&output)?, inputs: self.read_all(&inputs)?, root }
-            }
+            Call::Scatter { output, inputs, root } => Call::Scatter {
+                output: self.write(&output)?,
+                inputs: self.read_all(&inputs)?,
+                root,
+            },
             Call::ReduceScatter { output, inputs, op } => {
                 let inputs = self.read_all(&inputs)?;
                 Call::ReduceScatter { output: self.write(&output)?, inputs, op }

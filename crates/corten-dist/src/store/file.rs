@@ -73,8 +73,13 @@ impl FileStore {
     fn open(&self, locked_for_writing: bool) -> Result<File> {
         let open = || -> io::Result<File> {
             let mut options = OpenOptions::new();
-            let file = options.read(true).write(true).create(true).truncate(false).open(&self.path)?;
-            if locked_for_writing { file.lock()? } else { file.lock_shared()? }
+            let file =
+                options.read(true).write(true).create(true).truncate(false).open(&self.path)?;
+            if locked_for_writing {
+                file.lock()?
+            } else {
+                file.lock_shared()?
+            }
             Ok(file)
         };
         open().map_err(|error| self.error(&error))
@@ -174,8 +179,11 @@ impl Cache {
     }
 }
 
+/// A key with its value, or without one where it was taken away; and the bytes after the record.
+type Record<'a> = (String, Option<Vec<u8>>, &'a [u8]);
+
 /// The first record, and what comes after it; nothing where it is not whole.
-fn record(bytes: &[u8]) -> Option<(String, Option<Vec<u8>>, &[u8])> {
+fn record(bytes: &[u8]) -> Option<Record<'_>> {
     let (key_length, rest) = bytes.split_first_chunk::<8>()?;
     let (value_length, rest) = rest.split_first_chunk::<8>()?;
     let key_length = usize::try_from(u64::from_le_bytes(*key_length)).ok()?;
@@ -247,9 +255,7 @@ impl Store for FileStore {
 
     fn num_keys(&self) -> Result<i64> {
         // PyTorch counts the key that counts the handles.
-        self.read(|values| {
-            1 + values.keys().filter(|key| key.starts_with(KEYS)).count() as i64
-        })
+        self.read(|values| 1 + values.keys().filter(|key| key.starts_with(KEYS)).count() as i64)
     }
 
     fn list_keys(&self) -> Result<Vec<String>> {

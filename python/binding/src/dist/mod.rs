@@ -3,7 +3,10 @@
 
 mod backend;
 mod calls;
+mod ddp;
 mod errors;
+#[cfg(target_os = "linux")]
+mod gloo;
 mod python_engine;
 mod python_store;
 mod stores;
@@ -22,7 +25,8 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
     errors::add_to(module)?;
     stores::add_to(module)?;
     works::add_to(module)?;
-    backend::add_to(module)
+    backend::add_to(module)?;
+    ddp::add_to(module)
 }
 
 /// The functions of the module.
@@ -30,5 +34,8 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = stores::functions();
     rows.extend(works::functions());
     rows.extend(backend::functions());
+    rows.extend(ddp::functions());
+    #[cfg(target_os = "linux")]
+    rows.extend(gloo::functions());
     rows
 }
