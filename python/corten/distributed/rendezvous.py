@@ -6,7 +6,7 @@ import numbers
 import os
 from urllib.parse import urlparse, urlunparse
 
-from corten._C._distributed_c10d import FileStore, TCPStore
+from corten._C._distributed_c10d import FileStore, PrefixStore, TCPStore
 from corten.distributed.constants import default_pg_timeout
 
 __all__ = ["register_rendezvous_handler", "rendezvous"]
@@ -157,11 +157,14 @@ def _create_c10d_store(hostname, port, rank, world_size, timeout, use_libuv=True
     """The store at an address, which the first rank serves unless ``torchrun`` does."""
     if not 0 <= port < 2**16:
         raise ValueError(f"port must have value from 0 to 65535 but was {port}.")
-    served = _agent_store_serves(hostname, port)
-    return TCPStore(
-        host_name=hostname, port=port, world_size=world_size, is_master=not served and rank == 0,
-        timeout=timeout, multi_tenant=not served,
-    )
+    if not _agent_store_serves(hostname, port):
+        return TCPStore(
+            host_name=hostname, port=port, world_size=world_size, is_master=rank == 0, timeout=timeout,
+            multi_tenant=True,
+        )
+    store = TCPStore(host_name=hostname, port=port, world_size=world_size, is_master=False, timeout=timeout)
+    # The store outlives restarts, whose keys must not meet.
+    return PrefixStore(f"/worker/round_{os.environ.get('TORCHELASTIC_ROUND', '0')}", store)
 
 
 register_rendezvous_handler("tcp", _tcp_rendezvous_handler)
