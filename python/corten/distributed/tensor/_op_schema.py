@@ -36,7 +36,8 @@ class Decision:
 
 @functools.cache
 def _arguments(func):
-    return tuple((one.name, one.kwarg_only) for one in func._schema.arguments)
+    return tuple(
+        (one.name, one.default_value if one.has_default_value() else None) for one in func._schema.arguments)
 
 
 @functools.cache
@@ -59,7 +60,8 @@ class OpCall:
         namespace, _, name = func.name().partition("::")
         self.name, _, self.overload = name.partition(".")
         self.namespace = namespace
-        self.given: dict[str, Any] = {}
+        #: The arguments by name, with the defaults of those that were not given.
+        self.given: dict[str, Any] = dict(_arguments(func))
         for value, (name, _) in zip(args, _arguments(func)):
             self.given[name] = value
         self.given.update(kwargs)
@@ -83,8 +85,9 @@ class OpCall:
         return self.given[name]
 
     def get(self, name, default=None):
-        """The value of an argument; that of `default` where it was not given."""
-        return self.given.get(name, default)
+        """The value of an argument; `default` where there is none of this name, or none was given."""
+        value = self.given.get(name)
+        return default if value is None else value
 
     def at(self, name):
         """The place of a tensor among :attr:`specs`; None where there is none."""

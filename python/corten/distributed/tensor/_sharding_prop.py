@@ -60,7 +60,7 @@ def find_rule(call):
         if name in _RULES:
             return _RULES[name], False
     if call.name.startswith(("_foreach_", "_fused_")) and call.namespace == "aten":
-        return _RULES["_foreach"], False
+        return _WHOLE["_foreach"], True
     if corten.Tag.pointwise in call.func.tags:
         return _RULES["pointwise"], False
     return None, False

@@ -33,7 +33,7 @@ def permutations(call, mesh_dim):
     if call.name.startswith("permute"):
         order = all_dims(call["dims"], ndim) if ndim else []
         return follow(call, mesh_dim, order.index)
-    a, b = (0, 1) if call.name.startswith("t") and "dim0" not in call.given else (call["dim0"], call["dim1"])
+    a, b = (0, 1) if "dim0" not in call.given else (call["dim0"], call["dim1"])
     a, b = positive(a, ndim), positive(b, ndim)
     if ndim < 2:
         return follow(call, mesh_dim, lambda dim: dim)
