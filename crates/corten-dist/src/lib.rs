@@ -5,6 +5,7 @@
 
 mod backend;
 mod checks;
+pub mod ddp;
 mod dense;
 mod engine;
 mod error;

@@ -53,9 +53,7 @@ pub(crate) fn caught(raised: Raised) -> DistError {
 }
 
 /// Runs without the interpreter lock; the error becomes an exception.
-pub(crate) fn detached<T: Send>(
-    work: impl FnOnce() -> corten_dist::Result<T> + Send,
-) -> Py<T> {
+pub(crate) fn detached<T: Send>(work: impl FnOnce() -> corten_dist::Result<T> + Send) -> Py<T> {
     gil::detach(work).map_err(|error| raise(&error))
 }
 

@@ -3,6 +3,7 @@
 
 mod backend;
 mod calls;
+mod ddp;
 mod errors;
 mod python_engine;
 mod python_store;
@@ -22,7 +23,8 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
     errors::add_to(module)?;
     stores::add_to(module)?;
     works::add_to(module)?;
-    backend::add_to(module)
+    backend::add_to(module)?;
+    ddp::add_to(module)
 }
 
 /// The functions of the module.
@@ -30,5 +32,6 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = stores::functions();
     rows.extend(works::functions());
     rows.extend(backend::functions());
+    rows.extend(ddp::functions());
     rows
 }
