@@ -200,7 +200,8 @@ impl Backend {
         }
         // Asking takes time, too.
         let age = work.age();
-        let missing = self.missing(work);
+        let has_others = work.sequence() > 0 && self.engine.size() > 1;
+        let known = self.engine.missing(work.sequence()).filter(|_| has_others);
         let message = match error {
             Some(error) => error.message().to_owned(),
             None => {
@@ -218,29 +219,13 @@ impl Backend {
             }
         };
         if error.is_none() {
+            // The others fail by this and say so: who is silent afterwards is the cause.
             self.engine.abort(&message);
         }
-        DistError::backend(message).with_note(&missing)
-    }
-
-    /// A sentence about the ranks that have not joined a collective, or have not failed in it.
-    fn missing(&self, work: &Work) -> String {
-        if work.sequence() == 0 || self.engine.size() == 1 {
-            return String::new();
+        if !has_others {
+            return DistError::backend(message);
         }
-        let missing = match self.engine.missing(work.sequence()) {
-            Some(missing) => missing,
-            None => match self.ask_others() {
-                Some(missing) => missing,
-                None => return "The store did not say which ranks are missing.".into(),
-            },
-        };
-        let listed: Vec<String> = missing.iter().map(usize::to_string).collect();
-        match missing.len() {
-            0 => "All ranks reported that they failed, too.".into(),
-            1 => format!("Rank {} did not report.", listed[0]),
-            _ => format!("Ranks {} did not report.", listed.join(", ")),
-        }
+        DistError::backend(message).with_note(&silence(known.or_else(|| self.ask_others())))
     }
 
     /// The ranks that have not said through the store that they failed; nothing where the store is gone.
@@ -262,6 +247,19 @@ impl Backend {
 /// Whether the connections between ranks are at fault, and not the arguments.
 fn is_broken(error: &DistError) -> bool {
     matches!(error.kind(), DistErrorKind::Backend | DistErrorKind::Network)
+}
+
+/// A sentence about the ranks that have not joined a collective, or have not failed in it.
+fn silence(missing: Option<Vec<usize>>) -> String {
+    let Some(missing) = missing else {
+        return "The store did not say which ranks are missing.".into();
+    };
+    let listed: Vec<String> = missing.iter().map(usize::to_string).collect();
+    match missing.len() {
+        0 => "All ranks reported that they failed, too.".into(),
+        1 => format!("Rank {} did not report.", listed[0]),
+        _ => format!("Ranks {} did not report.", listed.join(", ")),
+    }
 }
 
 fn failure_key(rank: usize) -> String {
