@@ -1,6 +1,6 @@
 //! An engine with what every process group adds: checks, sequence numbers, time, and who is missing.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -84,6 +84,10 @@ impl Backend {
         let options = CallOptions { timeout, sequence, is_async };
         let work = with_returns(self.engine.start(call, &options), outputs, returns);
         work.set_place(timeout, sequence, self.explain());
+        if let Some(store) = self.store.clone().filter(|_| sequence > 0) {
+            let rank = self.engine.rank();
+            work.set_watch(Arc::new(move |waits| answer_failures(store.clone(), rank, waits)));
+        }
         if self.store.is_some() {
             self.report_failure(&work);
         }
@@ -180,7 +184,7 @@ impl Backend {
             // The thread of the engine must not wait for a store.
             let _ = std::thread::Builder::new()
                 .name("report-failure".into())
-                .spawn(move || store.set(&key, b"1"));
+                .spawn(move || store.set(&key, b"1").and_then(|()| store.set(FAILED, b"1")));
         });
     }
 
@@ -249,6 +253,24 @@ fn is_broken(error: &DistError) -> bool {
     matches!(error.kind(), DistErrorKind::Backend | DistErrorKind::Network)
 }
 
+/// There when any rank has failed.
+const FAILED: &str = "failed";
+
+/// While this rank waits, reports it to others that fail: it is none of those that are missing.
+fn answer_failures(store: Arc<dyn Store>, rank: usize, waits: Arc<AtomicBool>) {
+    let answer = move || -> Result<()> {
+        while waits.load(Ordering::Acquire) {
+            if store.check(&[FAILED.to_owned()])? {
+                return store.set(&failure_key(rank), b"1");
+            }
+            std::thread::sleep(Duration::from_millis(400));
+        }
+        Ok(())
+    };
+    // Without the thread or the store, others name this rank, too.
+    let _ = std::thread::Builder::new().name("answer-failures".into()).spawn(answer);
+}
+
 /// A sentence about the ranks that have not joined a collective, or have not failed in it.
 fn silence(missing: Option<Vec<usize>>) -> String {
     let Some(missing) = missing else {
@@ -270,6 +292,7 @@ fn failure_key(rank: usize) -> String {
 fn silent_ranks(store: &dyn Store, rank: usize, size: usize) -> Result<Vec<usize>> {
     let begun = Instant::now();
     store.set(&failure_key(rank), b"1")?;
+    store.set(FAILED, b"1")?;
     loop {
         let mut silent = Vec::new();
         for other in 0..size {

@@ -31,4 +31,4 @@ pub use reduce::reduce;
 pub use reduce_op::{Factor, ReduceOp};
 pub use store::{FileStore, HashStore, PrefixStore, Store, TcpStore, TcpStoreOptions};
 pub use threads::ThreadWorld;
-pub use work::{Driver, Explain, Work};
+pub use work::{Driver, Explain, Watch, Work};

@@ -1,7 +1,7 @@
 //! A call on its way: what waits for it, and what it becomes.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,7 @@ pub struct Work {
     /// The sender of what was received, plus 1.
     source: AtomicUsize,
     settings: OnceLock<Settings>,
+    watch: OnceLock<Watch>,
     driver: Option<Box<dyn Driver>>,
 }
 
@@ -45,6 +46,12 @@ struct Settings {
 
 /// Makes the error that users see from the engine's, or from the fact (`None`) that the time is over.
 pub type Explain = Arc<dyn Fn(&Work, Option<&DistError>) -> DistError + Send + Sync>;
+
+/// Called once a wait has lasted for a second; the flag turns false when it is over.
+pub type Watch = Arc<dyn Fn(Arc<AtomicBool>) + Send + Sync>;
+
+/// After so long, a wait is watched.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How to wait for work whose end is known elsewhere: on a stream of a device, or in another language.
 pub trait Driver: Send + Sync {
@@ -143,6 +150,7 @@ impl Work {
             ended: Condvar::new(),
             source: AtomicUsize::new(0),
             settings: OnceLock::new(),
+            watch: OnceLock::new(),
             driver,
         }
     }
@@ -180,6 +188,11 @@ impl Work {
     /// Tells the work its place in a group. Only the first call counts.
     pub fn set_place(&self, timeout: Duration, sequence: u64, explain: Explain) {
         let _ = self.settings.set(Settings { timeout, sequence, explain });
+    }
+
+    /// Has waits that last watched. Only the first call counts.
+    pub fn set_watch(&self, watch: Watch) {
+        let _ = self.watch.set(watch);
     }
 
     /// Ends the work well. What comes after the end changes nothing.
@@ -288,15 +301,26 @@ impl Work {
             Some(timeout) => Instant::now().checked_add(timeout),
             None => self.timeout().and_then(|timeout| self.begun.checked_add(timeout)),
         };
-        let result = {
-            let ready = |state: &mut State| state.result.clone();
-            interrupt::wait_until(&self.ended, self.lock(), end, ready)?.1
-        };
+        let patience = Instant::now() + PATIENCE;
+        let is_short = end.is_some_and(|end| end <= patience);
+        let mut result = self.wait_until(if is_short { end } else { Some(patience) })?;
+        if result.is_none() && !is_short {
+            let watched = Watched(Arc::new(AtomicBool::new(true)));
+            if let Some(watch) = self.watch.get() {
+                watch(watched.0.clone());
+            }
+            result = self.wait_until(end)?;
+        }
         match result {
             Some(Ok(())) => Ok(()),
             Some(Err(error)) => Err(self.explained(Some(&error))),
             None => Err(self.explained(None)),
         }
+    }
+
+    fn wait_until(&self, end: Option<Instant>) -> Result<Option<Result<()>>> {
+        let ready = |state: &mut State| state.result.clone();
+        Ok(interrupt::wait_until(&self.ended, self.lock(), end, ready)?.1)
     }
 
     /// Has the current stream of the device wait for it; keeps the thread where there is no stream.
@@ -329,6 +353,15 @@ impl Work {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Turns the flag of a watched wait false when it is over.
+struct Watched(Arc<AtomicBool>);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 
