@@ -78,11 +78,8 @@ impl Backend {
             return Err(DistError::value("Tensors must be contiguous"));
         }
         let is_point_to_point = call.is_point_to_point();
-        let sequence = if is_point_to_point {
-            0
-        } else {
-            self.sequence.fetch_add(1, Ordering::Relaxed) + 1
-        };
+        let sequence =
+            if is_point_to_point { 0 } else { self.sequence.fetch_add(1, Ordering::Relaxed) + 1 };
         let timeout = timeout.unwrap_or_else(|| self.timeout());
         let options = CallOptions { timeout, sequence, is_async };
         let work = with_returns(self.engine.start(call, &options), outputs, returns);
@@ -123,7 +120,9 @@ impl Backend {
         store.wait(std::slice::from_ref(&key), Some(patience)).map_err(failed)?;
         match store.get(&key)?.as_slice() {
             b"1" => Ok(()),
-            message => Err(failed(DistError::runtime(String::from_utf8_lossy(message).into_owned()))),
+            message => {
+                Err(failed(DistError::runtime(String::from_utf8_lossy(message).into_owned())))
+            }
         }
     }
 

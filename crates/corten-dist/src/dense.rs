@@ -91,9 +91,11 @@ impl Dense {
             Call::Gather { outputs, input, root } => {
                 Call::Gather { outputs: self.write_all(&outputs)?, input: self.read(&input)?, root }
             }
-            Call::Scatter { output, inputs, root } => {
-                Call::Scatter { output: self.write(&output)?, inputs: self.read_all(&inputs)?, root }
-            }
+            Call::Scatter { output, inputs, root } => Call::Scatter {
+                output: self.write(&output)?,
+                inputs: self.read_all(&inputs)?,
+                root,
+            },
             Call::ReduceScatter { output, inputs, op } => {
                 let inputs = self.read_all(&inputs)?;
                 Call::ReduceScatter { output: self.write(&output)?, inputs, op }

@@ -62,7 +62,10 @@ impl ProcessGroup {
         let backends = self.backends.read().unwrap_or_else(PoisonError::into_inner);
         let found = backends.iter().find(|(other, _)| *other == device);
         found.map(|(_, backend)| backend.clone()).ok_or_else(|| {
-            DistError::runtime(format!("No backend type associated with device type {}", device.name()))
+            DistError::runtime(format!(
+                "No backend type associated with device type {}",
+                device.name()
+            ))
         })
     }
 
@@ -70,7 +73,12 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`Backend::start`] and [`backend`](Self::backend).
-    pub fn start(&self, call: Call, timeout: Option<Duration>, is_async: bool) -> Result<Arc<Work>> {
+    pub fn start(
+        &self,
+        call: Call,
+        timeout: Option<Duration>,
+        is_async: bool,
+    ) -> Result<Arc<Work>> {
         let backend = match device_of(&call) {
             Some(device) => self.backend(device.device_type)?,
             None => {

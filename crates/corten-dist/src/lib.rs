@@ -10,8 +10,8 @@ mod engine;
 mod error;
 mod group;
 pub mod interrupt;
-mod mpi;
 pub mod memory;
+mod mpi;
 mod reduce;
 mod reduce_op;
 pub mod store;
@@ -21,8 +21,10 @@ mod work;
 pub use backend::Backend;
 pub use engine::{Call, CallOptions, DEFAULT_TIMEOUT, Engine};
 pub use error::{DistError, DistErrorKind, Result};
-pub use mpi::{MpiEngine, mpi_is_available, mpi_library_version, mpi_world, set_mpi_prefixes};
 pub use group::ProcessGroup;
+pub use mpi::{
+    MpiEngine, mpi_backend, mpi_is_available, mpi_library_version, mpi_world, set_mpi_prefixes,
+};
 pub use reduce::reduce;
 pub use reduce_op::{Factor, ReduceOp};
 pub use store::{FileStore, HashStore, PrefixStore, Store, TcpStore, TcpStoreOptions};

@@ -37,7 +37,9 @@ pub fn plain(tensor: &Tensor) -> Result<Tensor> {
 pub fn copy_bytes(to: &Tensor, from: &Tensor) -> Result<()> {
     for tensor in [to, from] {
         if !tensor.is_contiguous() || !tensor.device().is_cpu() {
-            return Err(DistError::runtime("copies of bytes are for contiguous tensors on the CPU"));
+            return Err(DistError::runtime(
+                "copies of bytes are for contiguous tensors on the CPU",
+            ));
         }
     }
     let count = from.nbytes();

@@ -94,11 +94,7 @@ impl Work {
     }
 
     /// Work whose end is known elsewhere.
-    pub fn driven(
-        name: &'static str,
-        outputs: Vec<Tensor>,
-        driver: Box<dyn Driver>,
-    ) -> Arc<Self> {
+    pub fn driven(name: &'static str, outputs: Vec<Tensor>, driver: Box<dyn Driver>) -> Arc<Self> {
         Arc::new(Self::plain(name, outputs, Some(driver)))
     }
 

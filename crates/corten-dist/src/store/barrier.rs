@@ -10,12 +10,7 @@ use crate::error::Result;
 ///
 /// # Errors
 /// `Store` when not all come in time.
-pub fn barrier(
-    store: &dyn Store,
-    key: &str,
-    size: i64,
-    timeout: Option<Duration>,
-) -> Result<()> {
+pub fn barrier(store: &dyn Store, key: &str, size: i64, timeout: Option<Duration>) -> Result<()> {
     let arrived = store.add(&format!("{key}/arrived"), 1)?;
     let done = format!("{key}/done");
     if arrived == size {

@@ -73,8 +73,13 @@ impl FileStore {
     fn open(&self, locked_for_writing: bool) -> Result<File> {
         let open = || -> io::Result<File> {
             let mut options = OpenOptions::new();
-            let file = options.read(true).write(true).create(true).truncate(false).open(&self.path)?;
-            if locked_for_writing { file.lock()? } else { file.lock_shared()? }
+            let file =
+                options.read(true).write(true).create(true).truncate(false).open(&self.path)?;
+            if locked_for_writing {
+                file.lock()?
+            } else {
+                file.lock_shared()?
+            }
             Ok(file)
         };
         open().map_err(|error| self.error(&error))
@@ -247,9 +252,7 @@ impl Store for FileStore {
 
     fn num_keys(&self) -> Result<i64> {
         // PyTorch counts the key that counts the handles.
-        self.read(|values| {
-            1 + values.keys().filter(|key| key.starts_with(KEYS)).count() as i64
-        })
+        self.read(|values| 1 + values.keys().filter(|key| key.starts_with(KEYS)).count() as i64)
     }
 
     fn list_keys(&self) -> Result<Vec<String>> {

@@ -251,7 +251,10 @@ impl Engine for ThreadEngine {
     fn missing(&self, sequence: u64) -> Option<Vec<usize>> {
         let state = self.world.state();
         let places = state.meetings.values().find(|places| {
-            places.get(self.rank).and_then(Option::as_ref).is_some_and(|joined| joined.sequence == sequence)
+            places
+                .get(self.rank)
+                .and_then(Option::as_ref)
+                .is_some_and(|joined| joined.sequence == sequence)
         })?;
         let absent = places.iter().enumerate().filter(|(_, place)| place.is_none());
         Some(absent.map(|(rank, _)| rank).collect())

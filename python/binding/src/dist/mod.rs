@@ -4,6 +4,7 @@
 mod backend;
 mod calls;
 mod errors;
+mod mpi;
 mod python_engine;
 mod python_store;
 mod stores;
@@ -30,5 +31,6 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = stores::functions();
     rows.extend(works::functions());
     rows.extend(backend::functions());
+    rows.extend(mpi::functions());
     rows
 }

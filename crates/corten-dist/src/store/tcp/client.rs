@@ -67,7 +67,9 @@ impl Client {
     fn receive_error(&self, error: &io::Error) -> DistError {
         let ended = matches!(
             error.kind(),
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+            io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe
         );
         if ended {
             return DistError::network(
@@ -115,7 +117,8 @@ impl Client {
 
     fn attempt(&self, timeout: Duration) -> io::Result<TcpStream> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        let addresses: Vec<SocketAddr> = (self.host.as_str(), self.port).to_socket_addrs()?.collect();
+        let addresses: Vec<SocketAddr> =
+            (self.host.as_str(), self.port).to_socket_addrs()?.collect();
         for address in addresses {
             match greet(&address, timeout) {
                 Ok(connection) => return Ok(connection),

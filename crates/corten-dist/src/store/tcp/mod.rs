@@ -82,7 +82,8 @@ impl TcpStore {
     /// `Network` when the port is taken or the server does not answer in time, `Store` when not all
     /// ranks come in time.
     pub fn new(host: &str, options: TcpStoreOptions) -> Result<Self> {
-        let TcpStoreOptions { port, is_server, world_size, wait_for_workers, timeout, .. } = options;
+        let TcpStoreOptions { port, is_server, world_size, wait_for_workers, timeout, .. } =
+            options;
         let server = if is_server { Some(serve(options)?) } else { None };
         let port = server.as_ref().map_or(port, |server| server.port());
         let client = Client::connect(host, port, timeout)?;

@@ -45,7 +45,8 @@ impl Server {
     /// Listens on a port of all addresses, or on the socket given.
     pub(super) fn start(port: u16, listener: Option<TcpListener>) -> Result<Arc<Self>> {
         let failed = |error: io::Error| {
-            let name = if error.kind() == io::ErrorKind::AddrInUse { "EADDRINUSE" } else { "error" };
+            let name =
+                if error.kind() == io::ErrorKind::AddrInUse { "EADDRINUSE" } else { "error" };
             DistError::network(format!(
                 "The server socket has failed to listen on any local network address. port: {port}, \
                  code: {}, name: {name}, message: {error}",
@@ -149,9 +150,9 @@ fn serve(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
 impl Shared {
     fn answer(&self, asked: Asked, stream: &TcpStream) -> io::Result<Answer> {
         Ok(match asked {
-            Asked::Get { keys, millis } => self.wait(millis, stream, |table| {
-                table.map.get_all(&keys).map(Answer::Values)
-            })?,
+            Asked::Get { keys, millis } => {
+                self.wait(millis, stream, |table| table.map.get_all(&keys).map(Answer::Values))?
+            }
             Asked::Wait { keys, millis } => self.wait(millis, stream, |table| {
                 table.map.has_all(&keys).then_some(Answer::Nothing)
             })?,
