@@ -5,15 +5,19 @@
 
 mod backend;
 mod checks;
+pub mod ddp;
 mod dense;
 mod engine;
 mod error;
+#[cfg(target_os = "linux")]
+pub mod gloo;
 mod group;
 pub mod interrupt;
 pub mod memory;
 mod mpi;
 mod reduce;
 mod reduce_op;
+mod reduction;
 pub mod store;
 mod threads;
 mod work;

@@ -77,16 +77,12 @@ pub(super) fn call_from(object: &Obj) -> Py<Call> {
     Ok(match items[0].as_str()? {
         "allreduce" => Call::AllReduce { tensor: parts.output()?, op: parts.op()? },
         "broadcast" => Call::Broadcast { tensor: parts.output()?, root: parts.peer()? },
-        "reduce" => {
-            Call::Reduce { tensor: parts.output()?, root: parts.peer()?, op: parts.op()? }
-        }
+        "reduce" => Call::Reduce { tensor: parts.output()?, root: parts.peer()?, op: parts.op()? },
         "allgather" => {
             let input = parts.input()?;
             Call::AllGather { outputs: parts.outputs, input }
         }
-        "_allgather_base" => {
-            Call::AllGatherInto { output: parts.output()?, input: parts.input()? }
-        }
+        "_allgather_base" => Call::AllGatherInto { output: parts.output()?, input: parts.input()? },
         "gather" => {
             let (input, root) = (parts.input()?, parts.peer()?);
             Call::Gather { outputs: parts.outputs, input, root }

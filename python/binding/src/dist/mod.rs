@@ -3,7 +3,10 @@
 
 mod backend;
 mod calls;
+mod ddp;
 mod errors;
+#[cfg(target_os = "linux")]
+mod gloo;
 mod mpi;
 mod python_engine;
 mod python_store;
@@ -23,7 +26,8 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
     errors::add_to(module)?;
     stores::add_to(module)?;
     works::add_to(module)?;
-    backend::add_to(module)
+    backend::add_to(module)?;
+    ddp::add_to(module)
 }
 
 /// The functions of the module.
@@ -31,6 +35,9 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = stores::functions();
     rows.extend(works::functions());
     rows.extend(backend::functions());
+    rows.extend(ddp::functions());
+    #[cfg(target_os = "linux")]
+    rows.extend(gloo::functions());
     rows.extend(mpi::functions());
     rows
 }

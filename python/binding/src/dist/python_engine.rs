@@ -65,9 +65,8 @@ impl PythonEngine {
 
 /// The name of a call, its outputs, inputs, reduction, factor, peer, tag, and rows that come and go.
 fn described(call: &Call) -> Py<Obj> {
-    let numbers = |numbers: &[usize]| {
-        Obj::list(numbers.iter().map(|&number| Obj::int(number as i64)))
-    };
+    let numbers =
+        |numbers: &[usize]| Obj::list(numbers.iter().map(|&number| Obj::int(number as i64)));
     let (mut op, mut peer, mut tag): (Option<&ReduceOp>, usize, i32) = (None, 0, 0);
     let (mut comes, mut goes): (&[usize], &[usize]) = (&[], &[]);
     let one = |tensor: &Tensor| vec![tensor.clone()];
@@ -178,8 +177,10 @@ impl Driver for PythonWork {
         attach(|| {
             let wait = || {
                 let object = self.0.get();
-                let wait = import(name!("corten._distributed_c10d.overridden"))?.attr(name!("wait"))?;
-                let seconds = timeout.map_or(Ok(Obj::none()), |time| Obj::float(time.as_secs_f64()));
+                let wait =
+                    import(name!("corten._distributed_c10d.overridden"))?.attr(name!("wait"))?;
+                let seconds =
+                    timeout.map_or(Ok(Obj::none()), |time| Obj::float(time.as_secs_f64()));
                 wait.call(&[&object, &seconds?])?.is_true()
             };
             match wait() {

@@ -181,9 +181,10 @@ fn tcp_options(args: &Args<'_>) -> Py<TcpStoreOptions> {
 fn listener(object: &Obj) -> Py<std::net::TcpListener> {
     use std::os::fd::{FromRawFd, OwnedFd, RawFd};
     let number = object.to_i64()?;
-    let descriptor = RawFd::try_from(number).ok().filter(|number| *number >= 0).ok_or_else(|| {
-        crate::py::errors::value_error(format!("{number} is no file descriptor"))
-    })?;
+    let descriptor = RawFd::try_from(number)
+        .ok()
+        .filter(|number| *number >= 0)
+        .ok_or_else(|| crate::py::errors::value_error(format!("{number} is no file descriptor")))?;
     // SAFETY: the caller hands over a descriptor that is open, as `master_listen_fd` says.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }.into())
 }

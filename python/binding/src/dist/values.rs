@@ -58,7 +58,9 @@ pub(super) fn seconds(args: &Args<'_>, index: usize) -> Py<Option<Duration>> {
 pub(super) fn count(object: &Obj) -> Py<usize> {
     let number = object.to_i64()?;
     usize::try_from(number).map_err(|_| {
-        crate::py::errors::value_error(format!("a number that is not negative is expected, not {number}"))
+        crate::py::errors::value_error(format!(
+            "a number that is not negative is expected, not {number}"
+        ))
     })
 }
 
