@@ -26,7 +26,9 @@ pub use backend::Backend;
 pub use engine::{Call, CallOptions, DEFAULT_TIMEOUT, Engine};
 pub use error::{DistError, DistErrorKind, Result};
 pub use group::ProcessGroup;
-pub use mpi::{MpiEngine, mpi_is_available, mpi_library_version, mpi_world, set_mpi_prefixes};
+pub use mpi::{
+    MpiEngine, mpi_backend, mpi_is_available, mpi_library_version, mpi_world, set_mpi_prefixes,
+};
 pub use reduce::reduce;
 pub use reduce_op::{Factor, ReduceOp};
 pub use store::{FileStore, HashStore, PrefixStore, Store, TcpStore, TcpStoreOptions};

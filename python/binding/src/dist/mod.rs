@@ -7,6 +7,7 @@ mod ddp;
 mod errors;
 #[cfg(target_os = "linux")]
 mod gloo;
+mod mpi;
 mod python_engine;
 mod python_store;
 mod stores;
@@ -35,5 +36,6 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(ddp::functions());
     #[cfg(target_os = "linux")]
     rows.extend(gloo::functions());
+    rows.extend(mpi::functions());
     rows
 }
