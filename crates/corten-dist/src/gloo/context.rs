@@ -88,7 +88,7 @@ impl Drop for Device {
 
 /// Which call of a context this is: calls at the same time have different tags, the same on all ranks.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct CallSlot {
     pub(super) tag: u32,
     pub(super) timeout: Duration,
 }
@@ -153,7 +153,7 @@ impl Context {
     }
 
     /// Reduces `count` elements in place on all ranks.
-    pub(super) fn all_reduce(&self, data: &Piece, how: Reducing, at: Place) -> Result<()> {
+    pub(super) fn all_reduce(&self, data: &Piece, how: Reducing, at: CallSlot) -> Result<()> {
         let functions = self.functions;
         let run = if how.direct { functions.allreduce_direct } else { functions.allreduce };
         let (count, itemsize) = (data.count(), data.dtype().itemsize());
@@ -171,7 +171,7 @@ impl Context {
         data: &Piece,
         function: Reduction,
         root: usize,
-        at: Place,
+        at: CallSlot,
     ) -> Result<()> {
         let (count, itemsize) = (data.count(), data.dtype().itemsize());
         // SAFETY: as in `all_reduce`.
@@ -183,7 +183,7 @@ impl Context {
     }
 
     /// Gives `root`'s bytes to all.
-    pub(super) fn broadcast(&self, data: &Piece, root: usize, at: Place) -> Result<()> {
+    pub(super) fn broadcast(&self, data: &Piece, root: usize, at: CallSlot) -> Result<()> {
         // SAFETY: the piece has so many bytes and outlives the call.
         checked(|error| unsafe {
             let (time, root) = (milliseconds(at.timeout), number(root));
@@ -200,7 +200,7 @@ impl Context {
         &self,
         output: *mut u8,
         lengths: &[usize],
-        at: Place,
+        at: CallSlot,
     ) -> Result<()> {
         // SAFETY: the caller's promise; a null input says that the output has it.
         checked(|error| unsafe {
@@ -227,7 +227,7 @@ impl Context {
         input: &Piece,
         output: *mut u8,
         root: usize,
-        at: Place,
+        at: CallSlot,
     ) -> Result<()> {
         // SAFETY: the caller's promise, and the piece outlives the call.
         checked(|error| unsafe {
@@ -243,7 +243,7 @@ impl Context {
         inputs: &[Piece],
         output: &Piece,
         root: usize,
-        at: Place,
+        at: CallSlot,
     ) -> Result<()> {
         let inputs: Vec<*const c_void> =
             inputs.iter().map(|piece| piece.pointer().cast_const()).collect();
@@ -264,7 +264,7 @@ impl Context {
         &self,
         (input, input_lengths): (*const u8, &[i64]),
         (output, output_lengths): (*mut u8, &[i64]),
-        at: Place,
+        at: CallSlot,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         checked(|error| unsafe {
@@ -275,7 +275,7 @@ impl Context {
     }
 
     /// Waits for all ranks.
-    pub(super) fn barrier(&self, at: Place) -> Result<()> {
+    pub(super) fn barrier(&self, at: CallSlot) -> Result<()> {
         // SAFETY: alive.
         checked(|error| unsafe {
             (self.functions.barrier)(self.handle, at.tag, milliseconds(at.timeout), error)

@@ -3,7 +3,7 @@
 use corten_core::DType;
 use corten_ops::Tensor;
 
-use super::context::{Context, Place, Reducing};
+use super::context::{CallSlot, Context, Reducing};
 use super::memory::Piece;
 use crate::engine::Call;
 use crate::error::{DistError, Result};
@@ -135,7 +135,7 @@ pub(super) struct Ranks<'a> {
     pub(super) context: &'a Context,
     pub(super) rank: usize,
     pub(super) size: usize,
-    pub(super) at: Place,
+    pub(super) at: CallSlot,
 }
 
 impl Ranks<'_> {
