@@ -73,7 +73,7 @@ def fully_shard(
     )
     device = _get_device_from_mesh(mesh)
     modules = _as_modules(module)
-    managed = _get_managed_modules(modules, ignored_params)
+    managed = _get_managed_modules(modules)
     params, buffers = _get_managed_states(managed, set(ignored_params or ()))
     _move_states_to_device(params, buffers, device)
     state = fully_shard.state(modules[0])
