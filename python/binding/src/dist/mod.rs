@@ -7,6 +7,8 @@ mod ddp;
 mod errors;
 #[cfg(target_os = "linux")]
 mod gloo;
+#[cfg(unix)]
+mod nccl;
 mod python_engine;
 mod python_store;
 mod stores;
@@ -37,5 +39,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(ddp::functions());
     #[cfg(target_os = "linux")]
     rows.extend(gloo::functions());
+    #[cfg(unix)]
+    rows.extend(nccl::functions());
     rows
 }
