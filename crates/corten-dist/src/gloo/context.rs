@@ -93,12 +93,13 @@ pub(super) struct CallSlot {
     pub(super) timeout: Duration,
 }
 
-/// How elements are reduced, and by which algorithm.
+/// One exchange of all operands, for few bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Reducing {
-    pub(super) function: Reduction,
-    /// One exchange of all operands, for few bytes; the same on all ranks.
-    pub(super) direct: bool,
+pub(super) struct Direct {
+    /// The most bytes that an operand has where ranks exchange all, the same on all ranks.
+    pub(super) capacity: usize,
+    /// What is reduced and how; ranks compare it.
+    pub(super) signature: u64,
 }
 
 /// A rank's connections to all others.
@@ -152,16 +153,46 @@ impl Context {
         unsafe { (self.functions.context_close)(self.handle) }
     }
 
-    /// Reduces `count` elements in place on all ranks.
-    pub(super) fn all_reduce(&self, data: &Piece, how: Reducing, at: CallSlot) -> Result<()> {
-        let functions = self.functions;
-        let run = if how.direct { functions.allreduce_direct } else { functions.allreduce };
+    /// Reduces elements in place on all ranks.
+    pub(super) fn all_reduce(
+        &self,
+        data: &Piece,
+        function: Reduction,
+        direct: Option<Direct>,
+        at: CallSlot,
+    ) -> Result<()> {
         let (count, itemsize) = (data.count(), data.dtype().itemsize());
-        // SAFETY: the piece has so many elements, which the function is for; `data` outlives the call.
+        let (nobody, time) = (ptr::null_mut(), milliseconds(at.timeout));
+        // SAFETY: the piece has so many elements, which the function is for; `data` outlives the call. With
+        // `direct`, they are not more bytes than its capacity.
         checked(|error| unsafe {
-            let (nobody, time) = (ptr::null_mut(), milliseconds(at.timeout));
             let data = data.pointer();
-            run(self.handle, data, count, itemsize, how.function, nobody, at.tag, time, error)
+            match direct {
+                Some(Direct { capacity, signature }) => (self.functions.allreduce_direct)(
+                    self.handle,
+                    data,
+                    count,
+                    itemsize,
+                    function,
+                    nobody,
+                    capacity,
+                    signature,
+                    at.tag,
+                    time,
+                    error,
+                ),
+                None => (self.functions.allreduce)(
+                    self.handle,
+                    data,
+                    count,
+                    itemsize,
+                    function,
+                    nobody,
+                    at.tag,
+                    time,
+                    error,
+                ),
+            }
         })
     }
 
