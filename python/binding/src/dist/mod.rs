@@ -8,6 +8,8 @@ mod errors;
 #[cfg(target_os = "linux")]
 mod gloo;
 mod mpi;
+#[cfg(unix)]
+mod nccl;
 mod python_engine;
 mod python_store;
 mod stores;
@@ -37,5 +39,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     #[cfg(target_os = "linux")]
     rows.extend(gloo::functions());
     rows.extend(mpi::functions());
+    #[cfg(unix)]
+    rows.extend(nccl::functions());
     rows
 }
