@@ -21,6 +21,51 @@ def again(made):
     return torch.jit.load(file)
 
 
+@torch.jit.script
+def repeated(x, times: int):
+    for _ in range(x.size(0)):
+        x = x + times
+    return x
+
+
+class Gate(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x
+        return -x
+
+
+class Gated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.linear = torch.jit.script(Gate()), nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = self.linear(x)
+        return self.gate(y) + y
+
+
+class Loop(nn.Module):
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, xs):
+        h = torch.zeros(2, 4)
+        for i in range(xs.size(0)):
+            h = self.cell(xs[i] + h)
+        return h
+
+
+class Outer(nn.Module):
+    def __init__(self, loop):
+        super().__init__()
+        self.loop = loop
+
+    def forward(self, xs):
+        return torch.relu(self.loop(xs))
+
+
 class Network(nn.Module):
     def __init__(self):
         super().__init__()
@@ -145,6 +190,36 @@ class Functions(unittest.TestCase):
 
     def test_as_decorator(self):
         self.assertIsInstance(torch.jit.trace(lambda x: x, torch.ones(1)), torch.jit.ScriptFunction)
+
+
+class Compiled(unittest.TestCase):
+    """What was compiled still decides by its arguments inside of traces."""
+
+    def test_modules(self):
+        module = Gated()
+        traced = torch.jit.trace(module, torch.rand(2, 4))
+        for one in (torch.ones(2, 4), -torch.ones(2, 4), 5 * torch.ones(2, 4), -5 * torch.ones(2, 4)):
+            y = module.linear(one)
+            expected = (y if y.sum() > 0 else -y) + y
+            torch.testing.assert_close(traced(one), expected)
+            torch.testing.assert_close(again(traced)(one), expected)
+
+    def test_traces_in_scripts_in_traces(self):
+        cell = torch.jit.trace(Gated(), torch.rand(2, 4))
+        loop = torch.jit.script(Loop(cell))
+        outer = torch.jit.trace(Outer(loop), torch.rand(3, 2, 4))
+        for length in (1, 3, 5):
+            xs = torch.randn(length, 2, 4)
+            h = torch.zeros(2, 4)
+            for x in xs:
+                h = cell(x + h)
+            torch.testing.assert_close(outer(xs), h.relu())
+            torch.testing.assert_close(again(outer)(xs), h.relu())
+
+    def test_functions(self):
+        traced = torch.jit.trace(lambda x: repeated(x, 3) * 2, torch.ones(2))
+        self.assertEqual(traced(torch.ones(4)).tolist(), [26.0] * 4)
+        self.assertEqual(again(traced)(torch.ones(5)).tolist(), [32.0] * 5)
 
 
 class Modules(unittest.TestCase):

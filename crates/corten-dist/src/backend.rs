@@ -84,8 +84,8 @@ impl Backend {
         let options = CallOptions { timeout, sequence, is_async };
         let work = with_returns(self.engine.start(call, &options), outputs, returns);
         work.set_place(timeout, sequence, self.explain());
-        if self.store.is_some() && sequence > 0 {
-            self.report_failure(&work, sequence);
+        if self.store.is_some() {
+            self.report_failure(&work);
         }
         Ok(work)
     }
@@ -166,15 +166,17 @@ impl Backend {
         error.map_or(Ok(()), |message| Err(DistError::runtime(message)))
     }
 
-    /// Tells the others through the store when a collective fails here.
-    fn report_failure(self: &Arc<Self>, work: &Work, sequence: u64) {
+    /// Tells the others through the store when a call fails here. Which call it is does not matter:
+    /// ranks may be in different ones when one of them is gone, and none works after that.
+    fn report_failure(self: &Arc<Self>, work: &Work) {
         let backend = Arc::downgrade(self);
         work.on_end(move |work| {
-            let Some(backend) = backend.upgrade().filter(|_| work.raw_error().is_some()) else {
+            if !work.raw_error().is_some_and(|error| is_broken(&error)) {
                 return;
-            };
+            }
+            let Some(backend) = backend.upgrade() else { return };
             let Some(store) = backend.store.clone() else { return };
-            let key = failure_key(sequence, backend.engine.rank());
+            let key = failure_key(backend.engine.rank());
             // The thread of the engine must not wait for a store.
             let _ = std::thread::Builder::new()
                 .name("report-failure".into())
@@ -193,12 +195,11 @@ impl Backend {
 
     /// What users are told of a collective that failed or took too long.
     fn explained(&self, work: &Work, error: Option<&DistError>) -> DistError {
-        let is_broken = |error: &DistError| {
-            matches!(error.kind(), DistErrorKind::Backend | DistErrorKind::Network)
-        };
         if let Some(error) = error.filter(|error| !is_broken(error)) {
             return error.clone();
         }
+        // Asking takes time, too.
+        let age = work.age();
         let missing = self.missing(work);
         let message = match error {
             Some(error) => error.message().to_owned(),
@@ -211,7 +212,7 @@ impl Backend {
                     work.name(),
                     work.sequence(),
                     self.engine.name(),
-                    work.age().as_millis(),
+                    age.as_millis(),
                     timeout.as_millis()
                 )
             }
@@ -229,7 +230,7 @@ impl Backend {
         }
         let missing = match self.engine.missing(work.sequence()) {
             Some(missing) => missing,
-            None => match self.ask_others(work.sequence()) {
+            None => match self.ask_others() {
                 Some(missing) => missing,
                 None => return "The store did not say which ranks are missing.".into(),
             },
@@ -243,7 +244,7 @@ impl Backend {
     }
 
     /// The ranks that have not said through the store that they failed; nothing where the store is gone.
-    fn ask_others(&self, sequence: u64) -> Option<Vec<usize>> {
+    fn ask_others(&self) -> Option<Vec<usize>> {
         let store = self.store.clone()?;
         let (rank, size) = (self.engine.rank(), self.engine.size());
         let (sender, receiver) = channel();
@@ -251,25 +252,30 @@ impl Backend {
         std::thread::Builder::new()
             .name("missing-ranks".into())
             .spawn(move || {
-                let _ = sender.send(silent_ranks(&*store, sequence, rank, size));
+                let _ = sender.send(silent_ranks(&*store, rank, size));
             })
             .ok()?;
         receiver.recv_timeout(GRACE + Duration::from_secs(1)).ok()?.ok()
     }
 }
 
-fn failure_key(sequence: u64, rank: usize) -> String {
-    format!("failed/{sequence}/{rank}")
+/// Whether the connections between ranks are at fault, and not the arguments.
+fn is_broken(error: &DistError) -> bool {
+    matches!(error.kind(), DistErrorKind::Backend | DistErrorKind::Network)
+}
+
+fn failure_key(rank: usize) -> String {
+    format!("failed/{rank}")
 }
 
 /// Says that this rank failed, and gives the others some time to say so.
-fn silent_ranks(store: &dyn Store, sequence: u64, rank: usize, size: usize) -> Result<Vec<usize>> {
+fn silent_ranks(store: &dyn Store, rank: usize, size: usize) -> Result<Vec<usize>> {
     let begun = Instant::now();
-    store.set(&failure_key(sequence, rank), b"1")?;
+    store.set(&failure_key(rank), b"1")?;
     loop {
         let mut silent = Vec::new();
         for other in 0..size {
-            if !store.check(&[failure_key(sequence, other)])? {
+            if !store.check(&[failure_key(other)])? {
                 silent.push(other);
             }
         }

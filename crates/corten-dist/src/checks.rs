@@ -5,6 +5,7 @@ use corten_ops::Tensor;
 
 use crate::engine::{Call, Engine};
 use crate::error::{DistError, Result};
+use crate::reduce_op::ReduceOp;
 
 /// Looks at the arguments of a call.
 ///
@@ -13,18 +14,14 @@ use crate::error::{DistError, Result};
 pub(crate) fn check(engine: &dyn Engine, call: &Call) -> Result<()> {
     let check = Check { engine, call };
     match call {
-        Call::AllReduce { tensor, op } => {
-            check.tensors(&[tensor])?;
-            op.check(tensor.dtype())
-        }
+        Call::AllReduce { tensor, op } => check.reduced(tensor, op),
         Call::Broadcast { tensor, root } => {
             check.root(*root)?;
             check.tensors(&[tensor])
         }
         Call::Reduce { tensor, root, op } => {
             check.root(*root)?;
-            check.tensors(&[tensor])?;
-            op.check(tensor.dtype())
+            check.reduced(tensor, op)
         }
         Call::AllGather { outputs, input } => {
             check.list("output", outputs, true)?;
@@ -95,6 +92,11 @@ impl Check<'_> {
     fn error(&self, message: &str) -> DistError {
         let class = class_name(self.engine);
         DistError::runtime(format!("{class}::{}: {message}", self.call.name()))
+    }
+
+    fn reduced(&self, tensor: &Tensor, op: &ReduceOp) -> Result<()> {
+        self.tensors(&[tensor])?;
+        op.check(tensor.dtype())
     }
 
     fn root(&self, root: usize) -> Result<()> {

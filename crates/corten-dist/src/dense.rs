@@ -52,8 +52,8 @@ impl Dense {
         if is_dense(tensor) {
             return Ok(tensor.clone());
         }
-        let plain = op::resolve_neg(&op::resolve_conj(&op::detach(tensor)?)?)?;
-        Ok(op::contiguous(&plain, MemoryFormat::Contiguous)?)
+        let detached = op::resolve_neg(&op::resolve_conj(&op::detach(tensor)?)?)?;
+        Ok(op::contiguous(&detached, MemoryFormat::Contiguous)?)
     }
 
     fn write(&mut self, tensor: &Tensor) -> Result<Tensor> {

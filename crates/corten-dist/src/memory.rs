@@ -26,7 +26,7 @@ pub fn part(tensor: &Tensor, start: usize, count: usize) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`part`].
-pub fn plain(tensor: &Tensor) -> Result<Tensor> {
+pub fn flat(tensor: &Tensor) -> Result<Tensor> {
     part(tensor, 0, tensor.numel() as usize)
 }
 

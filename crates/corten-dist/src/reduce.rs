@@ -62,7 +62,7 @@ fn prepared(input: &Tensor, operation: &ReduceOp) -> Result<Tensor> {
             op::mul_scalar(input, Scalar::Float(*factor))?
         }
         ReduceOp::PremulSum(Factor::Tensor(factor)) => {
-            op::mul_tensor(input, &converted(&crate::memory::plain(factor)?, input.dtype())?)?
+            op::mul_tensor(input, &converted(&crate::memory::flat(factor)?, input.dtype())?)?
         }
         _ => input.clone(),
     })

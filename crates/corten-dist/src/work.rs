@@ -90,12 +90,12 @@ type Callback = Box<dyn FnOnce(&Work) + Send>;
 impl Work {
     /// Work that is on its way: `name` is [`crate::Call::name`], `outputs` is what waits for it get.
     pub fn new(name: &'static str, outputs: Vec<Tensor>) -> Arc<Self> {
-        Arc::new(Self::plain(name, outputs, None))
+        Arc::new(Self::make(name, outputs, None))
     }
 
     /// Work whose end is known elsewhere.
     pub fn driven(name: &'static str, outputs: Vec<Tensor>, driver: Box<dyn Driver>) -> Arc<Self> {
-        Arc::new(Self::plain(name, outputs, Some(driver)))
+        Arc::new(Self::make(name, outputs, Some(driver)))
     }
 
     /// Work that has failed already.
@@ -134,7 +134,7 @@ impl Work {
         joined
     }
 
-    fn plain(name: &'static str, outputs: Vec<Tensor>, driver: Option<Box<dyn Driver>>) -> Self {
+    fn make(name: &'static str, outputs: Vec<Tensor>, driver: Option<Box<dyn Driver>>) -> Self {
         Self {
             name,
             outputs,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from corten import _C
+
 from ._ddp import (
     BuiltinCommHookType, DDPLoggingData, GradBucket, Logger, Reducer, _broadcast_coalesced,
     _compute_bucket_assignment_by_size, _register_builtin_comm_hook, _register_comm_hook,
@@ -47,6 +49,12 @@ __all__ = [
     "_unregister_all_process_groups", "_unregister_process_group", "_verify_params_across_processes",
     "get_debug_level", "set_debug_level", "set_debug_level_from_env",
 ]
+
+# Systems without gloo's transports do not have it.
+if hasattr(_C, "_dist_gloo_backend"):
+    from ._gloo import ProcessGroupGloo, _is_gloo_available
+
+    __all__ += ["ProcessGroupGloo", "_is_gloo_available"]
 
 _HOME = __name__.rpartition(".")[0] + "._C._distributed_c10d"
 for _name in __all__:

@@ -40,7 +40,7 @@ def recording():
 
 def _handle(name, *args, **kwargs):
     if _python_dispatch.lift_arguments is not None:
-        args, kwargs = _python_dispatch.lift_arguments(args, kwargs)
+        args, kwargs = _python_dispatch.lift_arguments(name, args, kwargs)
     return current().call(name, args, kwargs)
 
 

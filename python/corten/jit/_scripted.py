@@ -96,6 +96,16 @@ def _as_compiled(error):
 class RecursiveScriptModule(_Compiled):
     """What :func:`corten.jit.script` makes of a module."""
 
+    def __call__(self, *args, **kwargs):
+        from corten.jit import _tracing
+
+        tracer = _tracing.current()
+        if tracer is not None:
+            result = tracer.compiled_call(self, super().__call__, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        return super().__call__(*args, **kwargs)
+
 
 class TopLevelTracedModule(_Compiled):
     """What :func:`corten.jit.trace` makes of a module: its methods repeat the operators of the trace."""
@@ -207,7 +217,20 @@ def _buffer_of_function(function, **kwargs):
 
 
 def mark(function):
-    """Makes a function an instance of :class:`ScriptFunction`, where it can remember that."""
-    if inspect.isfunction(function):
-        function._is_scripted_function = True
-    return function
+    """A function of Python as an instance of :class:`ScriptFunction`: it runs as it is, and is one line in traces."""
+    if not inspect.isfunction(function):
+        return function
+    from corten.jit import _tracing
+
+    @functools.wraps(function)
+    def compiled(*args, **kwargs):
+        tracer = _tracing.current()
+        if tracer is not None:
+            result = tracer.compiled_function(compiled, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        return function(*args, **kwargs)
+
+    compiled._is_scripted_function = True
+    compiled._script_original = function
+    return compiled

@@ -150,7 +150,10 @@ class Structure:
 
 def give_class(module, declared):
     """Tells a module its class, and those inside theirs."""
-    vars(module)["_script_type"] = declared
+    before = vars(module).get("_script_type")
+    # A module that was traced before keeps its methods where the new program has none of it.
+    if before is None or all(name in declared.methods for name in before.methods):
+        vars(module)["_script_type"] = declared
     for name, child in module._modules.items():
         kind = declared.attributes.get(name)
         if child is not None and kind is not None and kind.declared is not None:

@@ -10,6 +10,7 @@ from corten.jit import _running
 from corten.jit._classes import Unit
 from corten.jit._modules import LoadedModule
 from corten.jit._scripted import ScriptModule, TopLevelTracedModule, as_script_function, scripted
+from corten.jit._program import Program
 from corten.jit._structure import ClassText, Structure, qualifier_of, short_name
 from corten.jit._tracing import Tracer, parameters_of, traced_text
 from corten.jit._types import BOOL
@@ -17,6 +18,30 @@ from corten.utils._pytree import tree_leaves, tree_map
 
 #: The version that code of today is written in.
 VERSION = 10
+
+
+class _TracedProgram(Program):
+    """A program of traced methods, in which those of compiled modules may be called."""
+
+    def __init__(self):
+        super().__init__()
+        self._compiled = set()
+
+    def _fill(self, found, module):
+        if id(module) in self._compiled:
+            super()._fill(found, module)
+        else:
+            Structure._fill(self, found, module)
+
+    def compile_inside(self, module):
+        """Compiles ``forward`` of a module, and what it calls."""
+        if id(module) in self._compiled:
+            return
+        for inner in module.modules():
+            self._compiled.add(id(inner))
+            if id(inner) in self._of_modules:
+                super()._fill(self._of_modules[id(inner)], inner)
+        self.method(module, "forward")
 
 
 def trace(
@@ -67,7 +92,7 @@ def _arguments(function, examples, named):
 
 
 def _traced_function(function, examples, names, call, check, tolerance):
-    structure = Structure()
+    structure = _TracedProgram()
     tracer = Tracer(structure)
     short = short_name(function)
     full = structure.unique(qualifier_of(function), short)
@@ -130,7 +155,7 @@ def trace_module(
     if not isinstance(inputs, dict):
         raise AttributeError("expected a dictionary of (method_name, input) pairs")
     made = scripted(mod, TopLevelTracedModule)
-    structure = Structure()
+    structure = _TracedProgram()
     text = structure.class_of(made)
     checks, refusal = [], None
     for name, given in inputs.items():

@@ -18,6 +18,7 @@ from corten.jit._operators import Schema
 from corten.jit._structure import attribute, is_name, literal
 from corten.jit._types import TENSOR, Type, of_value
 from corten.overrides import TorchFunctionMode
+from corten.utils._pytree import tree_map
 
 _schema = functools.cache(Schema)
 #: Operators of this library alone, and what stands for them.
@@ -93,7 +94,7 @@ class Watch(TorchFunctionMode):
             return func(*args, **kwargs)
         if size is not None:
             return self.tracer.size(size, func(*args, **kwargs), args, kwargs)
-        if value is not None:
+        if value is not None and self.tracer.active:
             _warn(value)
         if self.tracer.active and func in self.indexing and not kwargs:
             return self.indexing[func](self.tracer, *args)
@@ -202,7 +203,7 @@ class Tracer:
     def __init__(self, structure, module=None):
         self.structure, self.lines, self.count, self.active = structure, [], 0, False
         self.known, self.kept, self.pending, self.numbers = {}, [], [], []
-        self.refusal, self.of_sizes = None, set()
+        self.refusal, self.of_sizes, self.modules = None, set(), {}
         if module is not None:
             self._name_tensors(module, "self", set())
 
@@ -211,6 +212,7 @@ class Tracer:
         if id(module) in seen:
             return
         seen.add(id(module))
+        self.modules[id(module)] = path
         for name, value in (*module._parameters.items(), *module._buffers.items()):
             if value is not None:
                 self.known.setdefault(id(value), attribute(path, name))
@@ -380,6 +382,52 @@ class Tracer:
             return f"annotate(List[Optional[{kind}]], [{inner}])"
         return f"[{inner}]" if values or kind is None else f"annotate(List[{kind}], [])"
 
+    def compiled_call(self, module, run, args, kwargs):
+        """A call of a compiled module is one line, so that the module still decides by its arguments.
+
+        Returns NotImplemented where the call has to be recorded as its operators: the module is none of those inside
+        of the traced one, or could not be compiled.
+        """
+        path = self.modules.get(id(module))
+        compilation = vars(module).get("_compilation")
+        if path is None or compilation is None or compilation.refusal is not None:
+            return NotImplemented
+        self.structure.compile_inside(module)
+        return self._compiled(f"{path}.forward", run, args, kwargs)
+
+    def compiled_function(self, function, args, kwargs):
+        """A call of a compiled function, as :meth:`compiled_call`."""
+        if function._compilation.refusal is not None:
+            return NotImplemented
+        name = self.structure.function(function)
+        return self._compiled(name, function._script_original, args, kwargs)
+
+    def _compiled(self, callee, run, args, kwargs):
+        given = [self._text(one) for one in args]
+        given += [f"{name}={self._text(one)}" for name, one in kwargs.items()]
+        with _paused(self):
+            # What is handed on unchanged in this call may not be so in others.
+            result = tree_map(self._apart, run(*args, **kwargs))
+        self.inputs(result, self.line(f"{callee}({', '.join(given)})"))
+        return result
+
+    def _apart(self, value):
+        return value.view_as(value) if isinstance(value, corten.Tensor) and id(value) in self.known else value
+
+    def _text(self, value):
+        """A value among the arguments of a compiled call as code."""
+        if isinstance(value, corten.Tensor):
+            return self.expression(value)
+        if isinstance(value, TracedInt):
+            return value.expression
+        if isinstance(value, list):
+            return f"[{', '.join(map(self._text, value))}]"
+        if isinstance(value, tuple):
+            return f"({''.join(f'{self._text(one)}, ' for one in value)})"
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{literal(key)}: {self._text(one)}" for key, one in value.items()) + "}"
+        return literal(value)
+
     def output(self, value):
         """The result of the traced call as code, and its type.
 
@@ -443,6 +491,11 @@ def _integers(values):
 
 
 _current = None
+
+
+def current():
+    """The tracer that is recording, or None."""
+    return _current if _current is not None and _current.active else None
 
 
 def _handle(name, *args, **kwargs):

@@ -155,7 +155,7 @@ def _overload(name, _known={}):  # noqa: B006
 def _handle(name, *args, **kwargs):
     """Hands a call to the innermost mode, with the ones around it in force, and to classes of tensors behind."""
     if lift_arguments is not None:
-        args, kwargs = lift_arguments(args, kwargs)
+        args, kwargs = lift_arguments(name, args, kwargs)
     modes = _active.modes
     found = _subclasses(args, kwargs)
     if not modes:

@@ -179,8 +179,11 @@ impl Cache {
     }
 }
 
+/// A key with its value, or without one where it was taken away; and the bytes after the record.
+type Record<'a> = (String, Option<Vec<u8>>, &'a [u8]);
+
 /// The first record, and what comes after it; nothing where it is not whole.
-fn record(bytes: &[u8]) -> Option<(String, Option<Vec<u8>>, &[u8])> {
+fn record(bytes: &[u8]) -> Option<Record<'_>> {
     let (key_length, rest) = bytes.split_first_chunk::<8>()?;
     let (value_length, rest) = rest.split_first_chunk::<8>()?;
     let key_length = usize::try_from(u64::from_le_bytes(*key_length)).ok()?;

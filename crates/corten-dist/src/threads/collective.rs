@@ -4,7 +4,7 @@ use corten_ops::Tensor;
 
 use crate::engine::Call;
 use crate::error::{DistError, Result};
-use crate::memory::{copy_bytes, part, plain};
+use crate::memory::{copy_bytes, flat, part};
 use crate::reduce::reduce;
 use crate::reduce_op::ReduceOp;
 
@@ -37,7 +37,7 @@ pub(super) fn run(calls: &[Call]) -> Result<()> {
             tensors.iter().try_for_each(|tensor| copy_bytes(tensor, tensors[*root]))
         }
         Call::Reduce { root, .. } => {
-            let inputs = each!(calls, Call::Reduce { tensor, op, .. } => (plain(tensor)?, op));
+            let inputs = each!(calls, Call::Reduce { tensor, op, .. } => (flat(tensor)?, op));
             let tensors = each!(calls, Call::Reduce { tensor, .. } => tensor);
             copy_bytes(tensors[*root], &reduce(&inputs)?)
         }
@@ -134,7 +134,7 @@ fn copy_all(outputs: &[Tensor], inputs: &[&Tensor]) -> Result<()> {
 }
 
 fn all_reduce(calls: &[Call]) -> Result<()> {
-    let inputs = each!(calls, Call::AllReduce { tensor, op } => (plain(tensor)?, op));
+    let inputs = each!(calls, Call::AllReduce { tensor, op } => (flat(tensor)?, op));
     let result = reduce(&inputs)?;
     inputs.iter().try_for_each(|(tensor, _)| copy_bytes(tensor, &result))
 }
@@ -162,7 +162,7 @@ fn reduce_scatter(calls: &[Call]) -> Result<()> {
     let mut results = Vec::with_capacity(calls.len());
     for rank in 0..calls.len() {
         let parts = calls.iter().map(|call| match call {
-            Call::ReduceScatter { inputs, op, .. } => Ok((plain(&inputs[rank])?, op)),
+            Call::ReduceScatter { inputs, op, .. } => Ok((flat(&inputs[rank])?, op)),
             Call::ReduceScatterInto { output, input, op } => {
                 let count = output.numel() as usize;
                 Ok((part(input, rank * count, count)?, op))

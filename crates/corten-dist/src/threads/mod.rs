@@ -70,7 +70,14 @@ struct ThreadEngine {
 }
 
 /// Worlds by the name that their store has for them.
-static WORLDS: Mutex<Option<HashMap<String, Weak<ThreadWorld>>>> = Mutex::new(None);
+static WORLDS: Mutex<Option<HashMap<String, Known>>> = Mutex::new(None);
+/// A world that its store knows. It lives until all ranks have come, whatever the first have done by then.
+struct Known {
+    world: Weak<ThreadWorld>,
+    kept: Option<Arc<ThreadWorld>>,
+    came: usize,
+}
+
 static NEXT_WORLD: AtomicU64 = AtomicU64::new(0);
 
 impl ThreadWorld {
@@ -101,19 +108,27 @@ impl ThreadWorld {
         let name = String::from_utf8_lossy(&name).into_owned();
         let mut worlds = WORLDS.lock().unwrap_or_else(PoisonError::into_inner);
         let worlds = worlds.get_or_insert_default();
-        if let Some(world) = worlds.get(&name).and_then(Weak::upgrade) {
-            if world.size != size {
-                let had = world.size;
-                return Err(DistError::value(format!("the world has {had} ranks, not {size}")));
-            }
-            return Ok(world);
-        }
         if !name.starts_with(&format!("{}-", std::process::id())) {
             return Err(DistError::value("the ranks of a world of threads are in one process"));
         }
-        let world = Self::new(size)?;
-        worlds.retain(|_, world| world.strong_count() > 0);
-        worlds.insert(name, Arc::downgrade(&world));
+        worlds.retain(|_, known| known.world.strong_count() > 0);
+        if !worlds.contains_key(&name) {
+            let world = Self::new(size)?;
+            let known = Known { world: Arc::downgrade(&world), kept: Some(world), came: 0 };
+            worlds.insert(name.clone(), known);
+        }
+        let known = worlds.get_mut(&name).and_then(|known| Some((known.world.upgrade()?, known)));
+        let Some((world, known)) = known else {
+            return Err(DistError::runtime("the world of threads has ended"));
+        };
+        if world.size != size {
+            let had = world.size;
+            return Err(DistError::value(format!("the world has {had} ranks, not {size}")));
+        }
+        known.came += 1;
+        if known.came >= size {
+            known.kept = None;
+        }
         Ok(world)
     }
 

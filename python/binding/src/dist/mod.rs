@@ -5,6 +5,8 @@ mod backend;
 mod calls;
 mod ddp;
 mod errors;
+#[cfg(target_os = "linux")]
+mod gloo;
 mod python_engine;
 mod python_store;
 mod stores;
@@ -33,5 +35,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(works::functions());
     rows.extend(backend::functions());
     rows.extend(ddp::functions());
+    #[cfg(target_os = "linux")]
+    rows.extend(gloo::functions());
     rows
 }

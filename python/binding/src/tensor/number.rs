@@ -42,6 +42,10 @@ fn slow(name: &str, methods: &[&'static Name; 2], a: &Obj, b: &Obj) -> Py<Obj> {
     }
     let done = match name {
         "sub" if !is_tensor(a) => call_function("rsub", &[b.clone(), a.clone()]),
+        // What commutes has the tensor first, as overrides see it.
+        "add" | "mul" | "bitwise_and" | "bitwise_or" | "bitwise_xor" if !is_tensor(a) => {
+            call_function(name, &[b.clone(), a.clone()])
+        }
         "div" if !is_tensor(a) => call_method("reciprocal", b, &[])
             .and_then(|inverse| call_method("mul", &inverse, std::slice::from_ref(a))),
         _ => call_function(name, &[a.clone(), b.clone()]),

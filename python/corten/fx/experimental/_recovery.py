@@ -244,6 +244,56 @@ def lift_number(env, value):
     return found
 
 
+def _sum(expressions, value):
+    """The sum or difference of two expressions that has a value, or None."""
+    for one, expr in expressions:
+        for other, second in expressions:
+            for total, factor in ((one + other, 1), (one - other, -1)):
+                if total == value:
+                    return ex.add(expr, ex.mul(second, factor))
+    return None
+
+
+def lift_view(env, numel, sizes, lifted):
+    """The sizes of a view in place of their samples. Their product is the number of elements: where it is not, one
+    of them was taken for something else that has the same sample, and follows from the others.
+
+    Args:
+        numel: The number of elements.
+        sizes: The samples.
+        lifted: What each of them was taken for.
+    """
+    if -1 in sizes or ex.product(lifted) == numel or exact_quotients(env, lifted, numel):
+        return lifted
+    for place in sorted(range(len(sizes)), key=lambda place: isinstance(lifted[place], ex.Symbol)):
+        rest = ex.product(one for other, one in enumerate(lifted) if other != place)
+        size = ex.floordiv(numel, rest) if rest != 0 else 0
+        if env.sample_of(size) == sizes[place] and _agree(env, ex.mul(size, rest), numel):
+            env.expect_true(ex.relation("Eq", ex.modulo(numel, rest), 0))
+            return [*lifted[:place], size, *lifted[place + 1:]]
+    return lifted
+
+
+def exact_quotients(env, sizes, numel):
+    """The quotients among sizes whose product is a number of elements where nothing is left of them, as of
+    ``x.view(x.shape[0] // 2, 2, -1)``; none where that is not the reason, or not so in the example."""
+    product, found = ex.product(sizes), []
+    while product != numel:
+        quotient = next(iter(ex.calls_of(product, "FloorDiv")), None)
+        rest = None if quotient is None else ex.divide_exactly(product, quotient)
+        if rest is None or env.hint_of(ex.modulo(*quotient.args)) != 0:
+            return []
+        product, numel = ex.mul(quotient.args[0], rest), ex.mul(numel, quotient.args[1])
+        found.append(quotient)
+    return found
+
+
+def _agree(env, one, other):
+    """Whether expressions have one value in the example, where that is known."""
+    values = env.hint_of(one), env.hint_of(other)
+    return None in values or values[0] == values[1]
+
+
 def _lift(expressions, value, known):
     for one, expr in expressions:
         if abs(value - one) <= 8:
@@ -251,8 +301,10 @@ def _lift(expressions, value, known):
     for one, expr in expressions:
         if value % one == 0:
             rest = value // one
-            if rest <= 4096 or rest in known:
-                return ex.mul(expr, known.get(rest, rest))
+            # What is no size of its own may be made of some, too: only then it is a number of the program.
+            other = known.get(rest, _sum(expressions, rest) if rest > 500 else None)
+            if other is not None or rest <= 4096:
+                return ex.mul(expr, rest if other is None else other)
     for one, expr in expressions:
         for other, second in expressions:
             if one + other == value:

@@ -7,6 +7,7 @@ import re
 from corten._symbolic_numbers import SymInt
 
 from . import _symexpr as ex
+from ._recovery import exact_quotients
 
 _RULES = []
 
@@ -45,9 +46,14 @@ def _view(env, self, size, **kwargs):
     if not isinstance(size, (list, tuple)):
         return None
     sizes = [env.replace(_expr(one)) for one in size]
-    if sizes.count(-1) != 1:
-        return None
     numel = env.replace(_geometry(env, self).numel())
+    if sizes.count(-1) != 1:
+        quotients = exact_quotients(env, sizes, numel)
+        for quotient in quotients:
+            env.expect_true(ex.relation("Eq", ex.modulo(*quotient.args), 0))
+        if quotients:
+            _obey(env)
+        return None
     rest = ex.product(one for one in sizes if one != -1)
     if isinstance(rest, ex.Expr) or isinstance(numel, ex.Expr):
         remainder = ex.modulo(numel, rest)

@@ -10,6 +10,7 @@ becomes the number that it is in the example, with a guard; one that depends on 
 from __future__ import annotations
 
 import math
+import re
 
 import corten
 from corten import Tensor
@@ -17,7 +18,7 @@ from corten._symbolic_numbers import SymBool, SymFloat, SymInt
 from corten.utils._python_dispatch import _disable_current_modes
 
 from . import _symexpr as ex
-from ._recovery import Recovery
+from ._recovery import Recovery, lift_number, lift_view
 from ._sym_errors import UnrecoverableSizeError
 
 _SYMBOLIC = (SymInt, SymFloat, SymBool)
@@ -500,8 +501,6 @@ def lift(args, kwargs, env):
     def number(value):
         kind = type(value)
         if kind is int and (value > 500 or value < -500 or value > 20 and value in known):
-            from ._recovery import lift_number
-
             expr = lift_number(env, value)
             return value if expr is None else env.create_symintnode(env.replace(expr))
         if kind is float and value in known:
@@ -514,6 +513,21 @@ def lift(args, kwargs, env):
     return tuple(map(number, args)), {name: number(value) for name, value in kwargs.items()}
 
 
+_VIEW = re.compile(r"aten::(_unsafe_)?view(_copy)?(\.default)?|aten::_?reshape(_copy)?(\.default)?")
+
+
+def _lift_view(args, lifted, env):
+    """The arguments of a view, whose sizes go together."""
+    geometry = geometry_of(env, args[0]) if hasattr(args[0], "_elem") else None
+    if geometry is None or not geometry.has_symbols() or len(args) < 2 or not isinstance(args[1], (list, tuple)):
+        return lifted
+    if not all(type(one) is int for one in args[1]):
+        return lifted
+    taken = [env.replace(one.node.expr) if isinstance(one, SymInt) else one for one in lifted[1]]
+    found = lift_view(env, env.replace(geometry.numel()), list(args[1]), taken)
+    return (lifted[0], type(args[1])(map(env.create_symintnode, found)), *lifted[2:])
+
+
 def environment(args, kwargs):
     """The environment of the mode that is in force, or of the tensors of a call, or None."""
     from corten._subclasses.fake_tensor import FakeTensor, _leaves, active_mode
@@ -524,7 +538,12 @@ def environment(args, kwargs):
     return None if mode is None else mode.shape_env
 
 
-def lift_arguments(args, kwargs):
-    """Arguments of any call with symbolic numbers in place of their samples."""
+def lift_arguments(name, args, kwargs):
+    """Arguments of a call of an operator with symbolic numbers in place of their samples."""
     env = environment(args, kwargs)
-    return (args, kwargs) if env is None else lift(args, kwargs, env)
+    if env is None:
+        return args, kwargs
+    lifted = lift(args, kwargs, env)
+    if _VIEW.fullmatch(name) is not None and env._known_samples:
+        return _lift_view(args, lifted[0], env), lifted[1]
+    return lifted

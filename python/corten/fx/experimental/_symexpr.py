@@ -500,6 +500,16 @@ def symbols_of(expr, _found=None):
     return found
 
 
+def calls_of(expr, name):
+    """The calls of a function in an expression, the outer ones first."""
+    if isinstance(expr, Poly):
+        return [one for term in expr.terms for atom, _ in term for one in calls_of(atom, name)]
+    if not isinstance(expr, (Call, Condition)):
+        return []
+    own = [expr] if isinstance(expr, Call) and expr.name == name else []
+    return own + [one for arg in expr.args for one in calls_of(arg, name)]
+
+
 def evaluate(expr, values, functions=FUNCTIONS):
     """The value of an expression with values of its symbols, which may be whatever has arithmetic."""
     if not isinstance(expr, Expr):

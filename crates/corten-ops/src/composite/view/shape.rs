@@ -2,7 +2,8 @@
 
 use crate::{Tensor, derived, op, opaque};
 use corten_core::{
-    DType, Dims, Error, ErrorKind, MemoryFormat, Result, bail, ensure, err, geometry,
+    DType, Dims, DispatchKey, Error, ErrorKind, Layout, MemoryFormat, Result, bail, ensure, err,
+    geometry,
 };
 
 /// The same elements in another shape: a view where strides can express it, else a copy.
@@ -16,7 +17,17 @@ pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
     if opaque::is_opaque(self_) {
         return op::_mkldnn_reshape(self_, shape);
     }
-    let sizes = geometry::infer_size(shape, self_.numel())?;
+    // The shape is handed on as it was given: a size that is left open stays so in recorded programs.
+    if self_.layout() == Layout::Strided && self_.is_contiguous() {
+        return op::view(self_, shape);
+    }
+    let sizes = match geometry::infer_size(shape, self_.numel()) {
+        // Sizes of tensors without data may stand for others, of which that rest is a whole number.
+        Err(_) if self_.key_set().has(DispatchKey::Python) && shape.contains(&-1) => {
+            return op::_unsafe_view(&op::clone(self_, Some(MemoryFormat::Contiguous))?, shape);
+        }
+        sizes => sizes?,
+    };
     let (old_sizes, old_strides) = (self_.sizes(), self_.strides());
     if geometry::compute_view_strides(&old_sizes, &old_strides, &sizes).is_some() {
         return op::view(self_, &sizes);

@@ -1,0 +1,374 @@
+"""PyTorch's operator database under everything that takes programs as data.
+
+    PYTHONPATH=python PYTHON_WITH_TORCH tests/tools/database_under.py --jobs 2 --json found.json
+    PYTHONPATH=python PYTHON_WITH_TORCH tests/tools/database_under.py --ways fake,symbolic --ops add,nn.functional.gelu
+
+Every sample that an operator takes eagerly is run once more under each way:
+
+    compile      a compiled function; its second and third calls
+    functional   `func.functionalize`; `copies` with views removed, too
+    real, fake_graph, symbolic   the graph that `make_fx` records, run on the sample
+    fake, sizes  under `FakeTensorMode`, with known and with symbolic sizes: shapes, dtypes, strides
+
+The in-place form of an operator is run where it has one, and with `--gradients` the gradients of differentiable
+samples. A sample under which the eager call raises is left out. What differs or raises here is tried with PyTorch's
+own tool, so that refusals of both are told apart. Every operator runs in a process of its own.
+"""
+
+import argparse
+import collections
+import json
+import multiprocessing
+import os
+import re
+import signal
+import sys
+import time
+import warnings
+
+warnings.simplefilter("ignore")
+
+import torch
+
+import corten
+import samples_of_torch as carried
+from corten.utils import _pytree as pytree
+
+WAYS = ("compile", "functional", "copies", "real", "fake_graph", "symbolic", "fake", "sizes")
+#: Operators whose results have no defined values.
+NO_VALUES = re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize_(as_)?")
+
+
+class Program:
+    """A sample as a function of its tensors, in a library."""
+
+    def __init__(self, library, tree, fn, args, kwargs, inplace, gradients):
+        self.library, self.fn, self.inplace, self.gradients = library, fn, inplace, gradients
+        self.tree = tree
+        leaves, self.spec = tree.tree_flatten((args, kwargs))
+        self.places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, library.Tensor)]
+        self.tensors = [leaves[place] for place in self.places]
+        self.leaves = leaves
+
+    def __call__(self, *tensors):
+        leaves = list(self.leaves)
+        for place, tensor in zip(self.places, tensors):
+            leaves[place] = tensor
+        args, kwargs = self.tree.tree_unflatten(leaves, self.spec)
+        if self.inplace:
+            target = args[0].clone() if self.gradients else args[0]
+            args = (target, *args[1:])
+        result = self.fn(*args, **kwargs)
+        if self.gradients:
+            return self._with_gradients(result, tensors)
+        return result
+
+    def _with_gradients(self, result, tensors):
+        outs = [one for one in self.tree.tree_leaves(result) if isinstance(one, self.library.Tensor) and one.requires_grad]
+        wanted = [one for one in tensors if one.requires_grad]
+        if not outs or not wanted:
+            return result
+        weights = [self.library.full_like(one, 0.5).detach() for one in outs]
+        grads = self.library.autograd.grad(outs, wanted, weights, allow_unused=True)
+        return result, tuple(one for one in grads if one is not None)
+
+
+def program_here(op, sample, variant, gradients):
+    """A sample as a program of this library, with new tensors."""
+    fn = carried.function(op.op if variant == "function" else op.inplace_variant)
+    args, kwargs = carried.value(((sample.input, *sample.args), sample.kwargs), {})
+    return Program(corten, pytree, fn, args, kwargs, variant == "inplace", gradients)
+
+
+def program_there(op, sample, variant, gradients):
+    """A sample as a program of PyTorch."""
+    from torch.utils import _pytree
+
+    def copied(leaf):
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        return leaf.detach().clone().requires_grad_(leaf.requires_grad)
+
+    fn = op.op if variant == "function" else op.inplace_variant
+    args, kwargs = _pytree.tree_map(copied, ((sample.input, *sample.args), sample.kwargs))
+    return Program(torch, _pytree, fn, args, kwargs, variant == "inplace", gradients)
+
+
+def run(program, call=None):
+    """The results of a program and what it left in its tensors."""
+    program.library.manual_seed(42)
+    result = (call or program)(*program.tensors)
+    return program.tree.tree_leaves(result) + list(program.tensors) * program.inplace
+
+
+def graph_of(library, program, mode):
+    """The graph that `make_fx` records of a program."""
+    from importlib import import_module
+
+    make_fx = import_module(f"{library.__name__}.fx.experimental.proxy_tensor").make_fx
+    library.manual_seed(42)
+    return make_fx(program, tracing_mode=mode, _allow_non_fake_inputs=True)(*program.tensors)
+
+
+def without_data(library, program, symbolic):
+    """The results of a program on tensors without data."""
+    from importlib import import_module
+
+    fakes = import_module(f"{library.__name__}._subclasses.fake_tensor")
+    env = import_module(f"{library.__name__}.fx.experimental.symbolic_shapes").ShapeEnv() if symbolic else None
+    with fakes.FakeTensorMode(shape_env=env, allow_non_fake_inputs=True) as mode:
+        known = {}
+        program.tensors = [
+            known.setdefault(id(one), None) or known.update({id(one): mode.from_tensor(one)}) or known[id(one)]
+            for one in program.tensors
+        ]
+        return run(program)
+
+
+def under(way, make):
+    """The results of a program under a way, each in a list."""
+    program = make()
+    library = program.library
+    if way == "compile":
+        compiled = library.compile(program.__call__)
+        run(program, compiled)
+        return [run(make(), lambda *t: compiled(*t)) for _ in range(2)] if library is corten else []
+    if way in ("functional", "copies"):
+        remove = "mutations" if way == "functional" else "mutations_and_views"
+        return [run(program, library.func.functionalize(program.__call__, remove=remove))]
+    if way in ("fake", "sizes"):
+        return [without_data(library, program, way == "sizes")]
+    graph = graph_of(library, program, {"real": "real", "fake_graph": "fake", "symbolic": "symbolic"}[way])
+    return [run(make(), graph)]
+
+
+def geometry(tensor):
+    """What is known of a tensor without its data."""
+    if tensor.layout != corten.strided:
+        return tuple(map(int, tensor.shape)), tensor.dtype, tensor.layout
+    shape = tuple(map(int, tensor.shape))
+    return shape, tensor.dtype, tuple(map(int, tensor.stride())), tensor.is_conj(), tensor.is_neg()
+
+
+def difference(want, got, way, values):
+    """How results differ, or None."""
+    if len(want) != len(got):
+        return f"{len(got)} results for {len(want)}"
+    for one, two in zip(want, got):
+        if not isinstance(one, corten.Tensor):
+            if isinstance(two, corten.Tensor):
+                return f"a tensor for {type(one).__name__}"
+            same = one == two or one != one and two != two
+            if not same and way not in ("fake", "sizes") and values:
+                return f"a number differs: {two!r} for {one!r}"
+            continue
+        if not isinstance(two, corten.Tensor):
+            return f"{type(two).__name__} for a tensor"
+        for name, a, b in zip(("shape", "dtype", "strides", "conj", "neg"), geometry(one), geometry(two)):
+            if a != b and (name != "strides" or one.numel()):
+                return f"{name}: {b} for {a}"
+        if way not in ("fake", "sizes") and values and one.device.type != "meta":
+            found = unequal(one.detach(), two.detach())
+            if found:
+                return found
+    return None
+
+
+def unequal(one, two):
+    """How the values of two tensors of one geometry differ, or None."""
+    if one.layout != corten.strided:
+        one, two = one.to_dense(), two.to_dense()
+    one, two = one.resolve_conj().resolve_neg(), two.resolve_conj().resolve_neg()
+    if one.dtype.is_floating_point or one.dtype.is_complex:
+        wide = corten.complex128 if one.dtype.is_complex else corten.float64
+        one, two = one.to(wide), two.to(wide)
+        if corten.equal(one, two) or corten.allclose(one, two, rtol=0, atol=0, equal_nan=True):
+            return None
+        if corten.allclose(one, two, rtol=2e-5, atol=1e-6, equal_nan=True):
+            return "values: by rounding"
+        return "values"
+    return None if corten.equal(one, two) else "values"
+
+
+def text_of(error):
+    """The class and the first line of an error."""
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0]}"[:200]
+
+
+def refusal_there(way, op, sample, variant, gradients):
+    """How PyTorch refuses a sample under a way, or None."""
+    if way == "compile":
+        return None
+    try:
+        under(way, lambda: program_there(op, sample, variant, gradients))
+    except Exception as error:
+        return text_of(error)
+    return None
+
+
+def check(op, dtype, options, note):
+    """The outcomes of the samples of one entry in one dtype."""
+    gradients = options.gradients
+    try:
+        found = carried.samples(op, dtype, gradients, options.samples)
+    except Exception:
+        return
+    variants = ["function"] + ["inplace"] * (op.inplace_variant is not None)
+    for place, sample in found:
+        for variant in variants:
+            if variant == "inplace" and gradients and not getattr(op, "supports_inplace_autograd", False):
+                continue
+            check_sample(op, dtype, place, sample, variant, options, note)
+
+
+def check_sample(op, dtype, place, sample, variant, options, note):
+    """The outcomes of one sample."""
+    def make():
+        return program_here(op, sample, variant, options.gradients)
+
+    try:
+        want = run(make())
+    except carried.NotCarried as error:
+        note("eager", variant, str(dtype), place, "not carried", str(error), None)
+        return
+    except Exception as error:
+        note("eager", variant, str(dtype), place, "raises", text_of(error), None)
+        return
+    values = NO_VALUES.fullmatch(op.name) is None
+    for way in options.ways:
+        there = None
+        try:
+            why = next(filter(None, (difference(want, got, way, values) for got in under(way, make))), None)
+            outcome = "equal" if why is None else "differs"
+        except Exception as error:
+            outcome, why = "raises", text_of(error)
+            if options.verbose:
+                import traceback
+
+                traceback.print_exc()
+        if outcome == "raises":
+            there = refusal_there(way, op, sample, variant, options.gradients)
+        note(way, variant, str(dtype), place, outcome, why, there)
+
+
+def one_entry(number, options, pipe):
+    """Runs an entry and sends its outcomes."""
+    op = OPS[number]
+    torch.set_num_threads(1)
+    corten.set_num_threads(1)
+    wanted = [getattr(torch, name) for name in options.dtypes.split(",")]
+    supported = op.supported_backward_dtypes("cpu") if options.gradients else op.supported_dtypes("cpu")
+    chosen = [dtype for dtype in wanted if dtype in supported]
+    if not chosen:
+        chosen = sorted(supported, key=str)[:1]
+    if options.gradients and not op.supports_autograd:
+        chosen = []
+
+    def note(*outcome):
+        pipe.send(outcome)
+
+    for dtype in chosen:
+        pipe.send(("at", str(dtype)))
+        check(op, dtype, options, note)
+    pipe.send(None)
+
+
+def run_all(options):
+    """The outcomes of all entries: lists of (entry, way, variant, dtype, sample, outcome, why, how PyTorch refuses)."""
+    context = multiprocessing.get_context("fork")
+    outcomes, waiting, running = [], list(range(len(OPS)))[::-1], []
+    while waiting or running:
+        while waiting and len(running) < options.jobs:
+            number = waiting.pop()
+            receive, send = context.Pipe(False)
+            process = context.Process(target=one_entry, args=(number, options, send), daemon=True)
+            process.start()
+            send.close()
+            running.append([process, receive, number, time.monotonic()])
+        for item in list(running):
+            process, receive, number, begun = item
+            done = False
+            while not done and receive.poll(0.02):
+                try:
+                    got = receive.recv()
+                except EOFError:
+                    done = True
+                    outcomes.append((OPS[number].full_name, "process", "", "", 0, "died", f"exit {process.exitcode}", None))
+                    break
+                if got is None:
+                    done = True
+                elif got[0] != "at":
+                    outcomes.append((OPS[number].full_name, *got))
+            if not done and time.monotonic() - begun > options.timeout:
+                os.kill(process.pid, signal.SIGKILL)
+                outcomes.append((OPS[number].full_name, "process", "", "", 0, "died", "timeout", None))
+                done = True
+            if done:
+                process.join()
+                running.remove(item)
+                if options.progress:
+                    print(OPS[number].full_name, file=sys.stderr, flush=True)
+    return outcomes
+
+
+def general(why):
+    """A reason without the numbers of its case."""
+    why = re.sub(r"\[[^\]]*\]|\([^()]*\)", "..", why or "")
+    return re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "#", why)[:110]
+
+
+def report(outcomes, options):
+    """Prints the figures by way, and what fails, most frequent first."""
+    for way in options.ways:
+        mine = [one for one in outcomes if one[1] == way]
+        equal = [one for one in mine if one[5] == "equal"]
+        both = [one for one in mine if one[5] == "raises" and one[7]]
+        bad = [one for one in mine if one[5] != "equal" and not (one[5] == "raises" and one[7])]
+        entries, failing = {one[0] for one in mine}, {one[0] for one in bad}
+        refusing = {one[0] for one in both} - failing
+        share = 100 * (len(mine) - len(bad)) / max(1, len(mine))
+        print(
+            f"{way:11} samples {len(mine)}: equal {len(equal)}, refused by both {len(both)}, fail {len(bad)} ({share:.2f} % hold); "
+            f"entries {len(entries)}: fail {len(failing)} ({100 - 100 * len(failing) / max(1, len(entries)):.2f} % hold), "
+            f"refused by both {len(refusing)}"
+        )
+    print("died:", [one for one in outcomes if one[1] == "process"])
+    for way in options.ways:
+        kinds = collections.defaultdict(list)
+        for one in outcomes:
+            if one[1] == way and one[5] != "equal" and not (one[5] == "raises" and one[7]):
+                kinds[one[5], general(one[6])].append(one)
+        for (outcome, why), found in sorted(kinds.items(), key=lambda kind: -len(kind[1]))[:options.kinds]:
+            names = sorted({one[0] for one in found})
+            print(f"  {way:10} {len(found):5} {outcome:8} {why}   {len(names)}: {' '.join(names[:8])}")
+
+
+def main():
+    """Runs the database as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--ops", default="")
+    parser.add_argument("--dtypes", default="float32,int64,bool,complex64")
+    parser.add_argument("--samples", type=int, default=0, help="at most so many of each entry and dtype")
+    parser.add_argument("--gradients", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--timeout", type=float, default=600)
+    parser.add_argument("--kinds", type=int, default=25)
+    parser.add_argument("--json")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--progress", action="store_true")
+    options = parser.parse_args()
+    options.ways = options.ways.split(",")
+    OPS.extend(carried.database(set(filter(None, options.ops.split(",")))))
+    outcomes = run_all(options)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(outcomes, file)
+    report(outcomes, options)
+
+
+OPS = []
+
+if __name__ == "__main__":
+    main()
