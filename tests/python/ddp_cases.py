@@ -41,7 +41,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    def __init__(self, words=17, width=8, layers=2):
+    def __init__(self, words=17, width=8, layers=1):
         super().__init__()
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(6, width)
         self.blocks = nn.Sequential(*(Block(width) for _ in range(layers)))
@@ -116,8 +116,8 @@ def gpt_loss(model, batch):
 
 
 def resnet_loss(model, batch):
-    x = draw((4, 3, 8, 8), batch)
-    return F.mse_loss(model(x), draw((4, 5), batch + 1000))
+    x = draw((2, 3, 4, 4), batch)
+    return F.mse_loss(model(x), draw((2, 5), batch + 1000))
 
 
 def train(model, optimizer, losses, steps, hook=lambda: None):
@@ -155,19 +155,19 @@ def compare_with_one_process(make, loss_of, batches, steps, **options):
 @case
 def gpt():
     compare_with_one_process(
-        Gpt, gpt_loss, lambda step, rank: words(3, 10 * step + rank), 50, bucket_cap_mb=0.001
+        Gpt, gpt_loss, lambda step, rank: words(2, 10 * step + rank), 50, bucket_cap_mb=0.001
     )
 
 
 @case
 def gpt_with_views():
     model = compare_with_one_process(
-        Gpt, gpt_loss, lambda step, rank: words(3, 10 * step + rank), 20, gradient_as_bucket_view=True
+        Gpt, gpt_loss, lambda step, rank: words(2, 10 * step + rank), 10, gradient_as_bucket_view=True
     )
     storages = {param.grad.untyped_storage().data_ptr() for param in model.parameters()}
     assert len(storages) < len(list(model.parameters()))
     data = model._get_ddp_logging_data()
-    assert data["has_rebuilt_buckets"] == 1 and data["iteration"] == 20
+    assert data["has_rebuilt_buckets"] == 1 and data["iteration"] == 10
 
 
 @case
@@ -178,7 +178,7 @@ def resnet():
 @case
 def static_graph():
     compare_with_one_process(
-        Gpt, gpt_loss, lambda step, rank: words(3, 10 * step + rank), 12, static_graph=True
+        Gpt, gpt_loss, lambda step, rank: words(2, 10 * step + rank), 8, static_graph=True
     )
 
 
@@ -653,8 +653,9 @@ def manual_finalization():
     model.require_manual_backward_finalization = True
     for step in range(3):
         model.zero_grad()
+        loss = model(torch.full((1, 1), float(rank + 1), dtype=DOUBLE)).sum()
         assert model.should_finalize_after_backward == (step == 0), step
-        model(torch.full((1, 1), float(rank + 1), dtype=DOUBLE)).sum().backward()
+        loss.backward()
         model.finalize_backward()
         model._check_reducer_finalized()
         assert model.module.weight.grad.item() == sum(range(1, size + 1)) / size

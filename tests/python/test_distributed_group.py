@@ -403,6 +403,9 @@ class OfPrograms(unittest.TestCase):
 
     def test_a_group(self):
         class Group(c10d.ProcessGroup):
+            def getBackendName(self):
+                return "of a program"
+
             def broadcast(self, tensors, opts):
                 tensors[0].fill_(7)
                 return c10d.FakeWork()
@@ -411,6 +414,7 @@ class OfPrograms(unittest.TestCase):
         tensor = torch.zeros(1)
         c10d._broadcast_coalesced(group, [tensor], 100)
         self.assertEqual(tensor.item(), 7.0)
+        self.assertEqual(group.name(), "of a program")
         self.assertTrue(group._overrides_collectives)
         self.assertFalse(c10d.ProcessGroup(0, 1)._overrides_collectives)
 
@@ -427,6 +431,27 @@ class OfPrograms(unittest.TestCase):
         self.assertRaises(RuntimeError, refusing.allreduce, [torch.ones(1)])
         store = c10d.FakeStore()
         self.assertEqual((store.add("k", 2), store.check(["k"])), (2, True))
+
+    def test_ranks_are_compared(self):
+        def program(group):
+            store, rank = group.get_group_store(), group.rank()
+            backends = [
+                c10d.ProcessGroupThreads(c10d.PrefixStore(name, store), rank, 2, timedelta(seconds=DEADLINE))
+                for name in ("run", "watch")
+            ]
+            wrapper = c10d._ProcessGroupWrapper(*backends)
+            whole = c10d.ProcessGroup(store, rank, 2)
+            whole._register_backend(torch.device("cpu"), whole.BackendType.CUSTOM, wrapper)
+            tensor = torch.ones(2)
+            whole.allreduce([tensor]).wait()
+            size = fault(lambda: whole.allreduce([torch.ones(rank + 1)]))
+            kind = fault(lambda: whole.barrier() if rank else whole.allreduce([tensor]))
+            return tensor.tolist(), size, kind
+
+        for tensor, size, kind in run(2, program):
+            self.assertEqual(tensor, [2.0, 2.0])
+            self.assertIn("Detected mismatch between collectives on ranks", size[1])
+            self.assertIn("OpType=BARRIER", kind[1])
 
     def test_names_of_groups(self):
         group = c10d.ProcessGroup(0, 1)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import atexit
+
 from corten import _C
 
 from ._ddp import (
@@ -31,6 +33,7 @@ from ._registry import (
 )
 from ._stores import FakeStore, FileStore, HashStore, PrefixStore, Store, TCPStore, _test_python_store
 from ._works import FakeWork, PythonCallbackWork, Work, _create_work_from_future
+from ._wrapper import _ProcessGroupWrapper
 
 __all__ = [
     "AllToAllOptions", "AllgatherOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "Backend",
@@ -40,7 +43,8 @@ __all__ = [
     "ProcessGroupThreads", "PythonCallbackWork", "ReduceOp", "ReduceOptions", "ReduceScatterOptions", "Reducer",
     "ScatterOptions", "Store", "TCPStore", "Work", "WorkResult", "_DEFAULT_FIRST_BUCKET_BYTES",
     "_DEFAULT_NO_TIMEOUT", "_DEFAULT_PG_NCCL_TIMEOUT", "_DEFAULT_PG_TIMEOUT", "_DistributedBackendOptions",
-    "_allow_inflight_collective_as_graph_input", "_broadcast_coalesced", "_compute_bucket_assignment_by_size",
+    "_ProcessGroupWrapper", "_allow_inflight_collective_as_graph_input", "_broadcast_coalesced",
+    "_compute_bucket_assignment_by_size",
     "_create_work_from_future", "_current_process_group", "_get_comm_profiling_name", "_get_work_registry_size",
     "_is_process_group_registered", "_make_nccl_premul_sum", "_register_builtin_comm_hook", "_register_comm_hook",
     "_register_process_group", "_register_work", "_resolve_process_group",
@@ -60,3 +64,6 @@ _HOME = __name__.rpartition(".")[0] + "._C._distributed_c10d"
 for _name in __all__:
     if isinstance(globals()[_name], type) and globals()[_name].__module__ != _HOME:
         globals()[_name].__module__ = _HOME
+
+# Threads of engines must not call functions of a program that ends.
+atexit.register(_C._dist_at_exit)

@@ -125,7 +125,9 @@ class Collectives:
         arguments = (output, input, opts)
         return self._begin("_allgather_base", arguments, calls, opts, [output], OpType._ALLGATHER_BASE)
 
-    _allgather_base = all_gather_single
+    def _allgather_base(self, *args, **kwargs):
+        """The older name of ``all_gather_single``."""
+        return self.all_gather_single(*args, **kwargs)
 
     def allgather_coalesced(self, output_lists, input_list, opts=None):
         """As ``allgather``, of several tensors at once; ``output_lists[rank][i]`` gets that rank's i-th."""
@@ -147,7 +149,9 @@ class Collectives:
         arguments = (outputs, list(input_list), opts)
         return self._begin("allgather_into_tensor_coalesced", arguments, calls, opts, outputs, kind)
 
-    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    def allgather_into_tensor_coalesced(self, *args, **kwargs):
+        """The older name of ``all_gather_single_coalesced``."""
+        return self.all_gather_single_coalesced(*args, **kwargs)
 
     def gather(self, output_tensors, input_tensors=None, opts=None, timeout=None, *, input_tensor=None, root=None):
         """One rank gets the tensors of all: ``([outputs], [input], opts)`` or ``(outputs, input, root, timeout)``."""
@@ -167,7 +171,9 @@ class Collectives:
         outputs = list(output.chunk(self.size())) if self.rank() == opts.rootRank else []
         return self.gather([outputs] if outputs else [], [input], opts)
 
-    gather_into_tensor = gather_single
+    def gather_into_tensor(self, *args, **kwargs):
+        """The older name of ``gather_single``."""
+        return self.gather_single(*args, **kwargs)
 
     def scatter(self, output_tensors, input_tensors=None, opts=None, timeout=None, *, output_tensor=None, root=None):
         """Each gets a tensor of one rank: ``([output], [inputs], opts)`` or ``(output, inputs, root, timeout)``."""
@@ -203,7 +209,9 @@ class Collectives:
         kind = OpType._REDUCE_SCATTER_BASE
         return self._begin("_reduce_scatter_base", arguments, calls, opts, [outputTensor], kind)
 
-    _reduce_scatter_base = reduce_scatter_single
+    def _reduce_scatter_base(self, *args, **kwargs):
+        """The older name of ``reduce_scatter_single``."""
+        return self.reduce_scatter_single(*args, **kwargs)
 
     def reduce_scatter_single_coalesced(self, outputTensors, inputTensors, opts=None):
         """As ``reduce_scatter_single``, of several tensors at once."""
@@ -217,7 +225,9 @@ class Collectives:
         kind = OpType.REDUCE_SCATTER_TENSOR_COALESCED
         return self._begin("reduce_scatter_tensor_coalesced", arguments, calls, opts, outputs, kind)
 
-    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+    def reduce_scatter_tensor_coalesced(self, *args, **kwargs):
+        """The older name of ``reduce_scatter_single_coalesced``."""
+        return self.reduce_scatter_single_coalesced(*args, **kwargs)
 
     def all_to_all_single(self, output, input, output_split_sizes=(), input_split_sizes=(), opts=None, timeout=None):
         """Each gets the rows that the others have for it. Without sizes the rows are equal parts."""
@@ -229,7 +239,9 @@ class Collectives:
         arguments = (output, input, list(output_split_sizes or ()), list(input_split_sizes or ()), opts)
         return self._begin("alltoall_base", arguments, calls, opts, [output], OpType.ALLTOALL_BASE)
 
-    alltoall_base = all_to_all_single
+    def alltoall_base(self, *args, **kwargs):
+        """The older name of ``all_to_all_single``."""
+        return self.all_to_all_single(*args, **kwargs)
 
     def alltoall(self, output_tensors, input_tensors, opts=None, timeout=None):
         """Each gets the tensors that the others have for it."""

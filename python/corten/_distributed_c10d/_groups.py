@@ -67,9 +67,11 @@ class Backend(Collectives):
 
     def name(self):
         """The name of the back end."""
-        if self._handle is None:
-            raise RuntimeError("Backend::getBackendName is not implemented")
-        return self._handle.name
+        if self._handle is not None:
+            return self._handle.name
+        if hasattr(self, "getBackendName"):
+            return self.getBackendName()
+        raise RuntimeError("Backend::getBackendName is not implemented")
 
     def _get_backend_name(self):
         return self.name()
@@ -250,7 +252,8 @@ class ProcessGroup(Collectives):
         return self._get_backend_name()
 
     def _get_backend_name(self):
-        return self._default_backend().name()
+        # Classes of programs give their name so.
+        return self.getBackendName() if hasattr(self, "getBackendName") else self._default_backend().name()
 
     def get_group_store(self):
         """The store through which the ranks found each other."""

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::scope;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use corten_core::DeviceType;
 use corten_dist::{
@@ -35,7 +35,6 @@ fn ones(count: usize) -> Tensor {
 #[test]
 fn the_missing_rank_is_named() {
     let backends = backends(3);
-    let begun = Instant::now();
     scope(|scope| {
         for rank in [0, 2] {
             let backend = &backends[rank];
@@ -48,7 +47,6 @@ fn the_missing_rank_is_named() {
             });
         }
     });
-    assert!(begun.elapsed() < SHORT + Duration::from_secs(5));
     let later = backends[0].start(sum(&ones(1)), None, true).unwrap();
     assert!(later.wait(None).is_err(), "a world that was aborted runs nothing more");
 }

@@ -1,13 +1,14 @@
 //! Exceptions of `torch.distributed`, and Ctrl-C while something is waited for.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ThreadId;
 
 use corten_core::Error;
 use corten_dist::{DistError, DistErrorKind, interrupt};
 
 use crate::py::errors::{Caught, ExceptionCell, Raised, new_exception, set_exception};
-use crate::py::{Obj, Py, ffi, gil};
+use crate::py::{Args, Obj, Py, ffi, gil};
 
 static DIST: ExceptionCell = ExceptionCell::new();
 static BACKEND: ExceptionCell = ExceptionCell::new();
@@ -17,6 +18,20 @@ static QUEUE_EMPTY: ExceptionCell = ExceptionCell::new();
 
 /// The thread that runs Python's handlers of signals.
 static MAIN_THREAD: OnceLock<ThreadId> = OnceLock::new();
+
+/// Whether the interpreter is about to end: threads of engines must not enter it any more.
+static EXITING: AtomicBool = AtomicBool::new(false);
+
+/// Whether threads of engines may call Python.
+pub(super) fn may_call_python() -> bool {
+    gil::is_alive() && !EXITING.load(Ordering::Acquire)
+}
+
+/// `_dist_at_exit()`: the interpreter is about to end.
+pub(super) fn at_exit(_module: &Obj, _args: Args<'_>) -> Py<Obj> {
+    EXITING.store(true, Ordering::Release);
+    Ok(Obj::none())
+}
 
 /// Raises the exception of an error.
 pub(crate) fn raise(error: &DistError) -> Raised {

@@ -4,9 +4,9 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corten_dist::{Result, Store};
+use corten_dist::{DistError, Result, Store};
 
-use super::errors::caught;
+use super::errors::{caught, may_call_python};
 use super::values::{bytes, texts};
 use crate::py::gil::{Shared, attach};
 use crate::py::names::Name;
@@ -26,6 +26,9 @@ impl PythonStore {
         args: &[&dyn Fn() -> Py<Obj>],
         result: impl FnOnce(&Obj) -> Py<T>,
     ) -> Result<T> {
+        if !may_call_python() {
+            return Err(DistError::store("the interpreter that has the store is about to end"));
+        }
         attach(|| {
             let called = || {
                 let args = args.iter().map(|arg| arg()).collect::<Py<Vec<_>>>()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use corten_dist::Work;
 
-use super::errors::{detached, exception, raise};
+use super::errors::{at_exit, detached, exception, may_call_python, raise};
 use super::values::{arg, seconds, tensor_list, tensors};
 use crate::py::class::{Class, TypeBuilder, instance, this, value};
 use crate::py::gil::{self, Shared};
@@ -79,7 +79,9 @@ fn on_end(object: &Obj, args: Args<'_>) -> Py<Obj> {
     let registering = work.clone();
     detached(move || {
         registering.on_end(move |work| {
-            if !gil::is_alive() {
+            if !may_call_python() {
+                // Without the lock the function cannot be given up.
+                std::mem::forget(callback);
                 return;
             }
             let error = work.raw_error();
@@ -116,7 +118,10 @@ pub(super) fn add_to(module: &Obj) -> Py<()> {
 
 /// The functions of the module.
 pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
-    vec![method!("_dist_done_work", |_m: &Obj, args: Args<'_>| {
-        work_object(Work::done("done", tensors(arg(&args, 0)?)?))
-    })]
+    vec![
+        method!("_dist_at_exit", at_exit),
+        method!("_dist_done_work", |_m: &Obj, args: Args<'_>| {
+            work_object(Work::done("done", tensors(arg(&args, 0)?)?))
+        }),
+    ]
 }

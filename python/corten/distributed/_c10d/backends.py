@@ -240,7 +240,7 @@ def is_backend_available(backend):
     """Whether a back end, or every one of ``cpu:gloo,cuda:nccl``, can be used."""
     backend = str(backend).lower()
     if ":" in backend:
-        return all(_check_single_backend_availability(name) for name in BackendConfig(backend).device_backend_map.values())
+        return all(map(_check_single_backend_availability, BackendConfig(backend).device_backend_map.values()))
     return _check_single_backend_availability(backend)
 
 

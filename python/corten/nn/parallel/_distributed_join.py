@@ -135,8 +135,7 @@ class _Synchronized:
                 rank = self._find_common_rank(self._distributed_rank, True)
             # A program may have replaced buffers.
             self._assign_modules_buffers()
-            with corten.autograd._unsafe_preserve_version_counter(tuple(self.modules_buffers)):
-                self._sync_module_buffers(rank)
+            self._sync_module_buffers(rank)
 
     def _sync_module_buffers(self, authoritative_rank):
         if not hasattr(self, "buffer_hook"):
@@ -149,8 +148,10 @@ class _Synchronized:
             self.reducer._install_post_backward_futures(futures)
 
     def _default_broadcast_coalesced(self, bufs=None, bucket_size=None, authoritative_rank=0):
+        bufs = self.modules_buffers if bufs is None else bufs
         self._distributed_broadcast_coalesced(
-            self.modules_buffers if bufs is None else bufs,
+            # Passes that are recorded and not walked yet do not learn of this write.
+            [buffer.data for buffer in bufs],
             self.broadcast_bucket_size if bucket_size is None else bucket_size,
             authoritative_rank,
         )

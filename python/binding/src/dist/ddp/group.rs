@@ -3,7 +3,7 @@
 use super::super::group_from;
 use crate::py::gil;
 use crate::py::{Obj, Py};
-use corten_core::Result;
+use corten_core::{Layout, Result};
 use corten_dist::ProcessGroup;
 use corten_dist::ddp::{Collectives, Pending};
 use corten_ops::Tensor;
@@ -52,6 +52,10 @@ impl Collectives for Group {
     }
 
     fn all_reduce(&self, tensor: &Tensor) -> Result<Arc<dyn Pending>> {
+        // The ranks' numbers of entries are waited for at once.
+        if tensor.layout() != Layout::Strided && gil::is_attached() {
+            return detached(gil::without(|| self.group.all_reduce(tensor)));
+        }
         detached(self.group.all_reduce(tensor))
     }
 
