@@ -135,7 +135,8 @@ class OneProcess(Folder):
         self.save({"a": rows(), "n": 1})
         with self.assertRaisesRegex(dcp.CheckpointException, r"Missing key in checkpoint state_dict: b\."):
             self.load({"b": rows()})
-        with self.assertRaisesRegex(dcp.CheckpointException, r"Size mismatch between saved .*5, 3.* and current: .*5, 4.* for a"):
+        words = r"Size mismatch between saved .*5, 3.* and current: .*5, 4.* for a"
+        with self.assertRaisesRegex(dcp.CheckpointException, words):
             self.load({"a": torch.zeros(5, 4)})
         with self.assertRaisesRegex(RuntimeError, "`checkpoint_id` must be specified"):
             dcp.save({})

@@ -236,7 +236,8 @@ class Schedules(unittest.TestCase):
 
     def test_what_is_wrong_is_said(self):
         def run():
-            stage = PipelineStage(Last(), 0, 1, "cpu", input_args=(torch.zeros(1, 4), torch.zeros(1, dtype=torch.int64)))
+            example = (torch.zeros(1, 4), torch.zeros(1, dtype=torch.int64))
+            stage = PipelineStage(Last(), 0, 1, "cpu", input_args=example)
             with self.assertRaisesRegex(ValueError, "Expecting 4 arg_mbs but got 2"):
                 ScheduleGPipe(stage, 4).step(torch.zeros(2, 4), torch.arange(2))
             with self.assertRaisesRegex(TypeError, "losses must be a list"):
