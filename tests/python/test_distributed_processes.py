@@ -112,6 +112,30 @@ class Processes(unittest.TestCase):
                 for output in outputs:
                     self.assertLess(float(output), 1e-6)
 
+    def test_a_rank_that_is_killed_leaves_the_former_checkpoint(self):
+        outputs = self.run_program("""
+            from corten.distributed.tensor import Shard, distribute_tensor
+            mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+            rows = torch.arange(15.0).reshape(5, 3)
+            path = f"{folder}/killed"
+            dcp.save({"rows": distribute_tensor(rows, mesh, [Shard(0)])}, checkpoint_id=path)
+            if rank == 1:
+                # The data are written, the other rank does not know of them yet.
+                replace = os.replace
+                os.replace = lambda *names: (replace(*names), os._exit(0))
+            try:
+                dcp.save({"rows": distribute_tensor(rows + 1, mesh, [Shard(0)])}, checkpoint_id=path)
+                print("saved")
+            except (dcp.CheckpointException, RuntimeError) as error:
+                print(type(error).__name__)
+            found = {"rows": torch.zeros(5, 3)}
+            dcp.load(found, checkpoint_id=path, no_dist=True)
+            print(torch.equal(found["rows"], rows), flush=True)
+            os._exit(0)
+        """, 2)
+        self.assertEqual(outputs[0].split()[1:], ["True"])
+        self.assertNotIn("saved", outputs[0])
+
     def test_pipeline(self):
         outputs = self.run_program("""
             nn = torch.nn
