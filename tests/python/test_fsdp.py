@@ -12,7 +12,7 @@ if torch.__name__ != "corten":
 
 import corten.distributed as dist
 import corten.distributed.checkpoint as dcp
-from corten.distributed._composable import checkpoint
+from corten.distributed._composable import checkpoint, replicate as in_place_replicate
 from corten.distributed._composable.replicate_with_fsdp import ReplicateModule, replicate
 from corten.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     CheckpointImpl, CheckpointWrapper, apply_activation_checkpointing, checkpoint_wrapper, offload_wrapper,
@@ -72,6 +72,11 @@ class Training(unittest.TestCase):
             mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
             return sharded(model, mesh)
 
+        def averaged(model):
+            model = in_place_replicate(model)
+            self.assertIsInstance(model, MLP)
+            return model
+
         def replicated(model):
             mesh = init_device_mesh("cpu", (2,))
             for block in model:
@@ -87,7 +92,7 @@ class Training(unittest.TestCase):
             "offload": lambda m: sharded(m, offload_policy=CPUOffloadPolicy()),
             "root": lambda m: fully_shard(m), "prefetch": prefetching, "groups": groups,
             "checkpointed": checkpointed, "in place": in_place, "replicas": replicas,
-            "replicated": replicated,
+            "replicated": replicated, "averaged": averaged,
         }
         for name, shard in arrangements.items():
             with self.subTest(name):
