@@ -11,7 +11,7 @@ packaged = rm -rf target/$(1)/python && mkdir -p target/$(1)/python && cp -r pyt
 	rm -f target/$(1)/python/corten/_C.abi3.so && \
 	cp target/$(or $(2),$(1))/lib_C.so target/$(1)/python/corten/_C.abi3.so
 
-.PHONY: c-library c-test stable-test demo test test-full test-rust test-small musl wasm test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-rust bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: gloo c-library c-test stable-test demo test test-full test-rust test-small musl wasm test-loom test-python test-general test-cuda test-cuda-sim bench-cuda kernel-pack FORCE test-asan fuzz bench bench-rust bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -77,6 +77,14 @@ c-test: $(VENV)/numpy
 stable-test:
 	PYTHONPATH=python $(PYTHON_WITH_TORCH) examples/c/stable/compare.py target/stable-test
 
+## The library of the back end gloo, target/gloo/libcorten_gloo.so, from g++ and the gloo in the prefix GLOO
+## (docs/distributed.md says how wheels get theirs). Where both are installed, programs compile it by themselves.
+GLOO ?= /usr
+gloo:
+	mkdir -p target/gloo
+	$(CXX) -std=c++17 -O2 -fPIC -shared -fvisibility=hidden -I$(GLOO)/include crates/corten-dist/gloo/shim.cpp \
+		-L$(GLOO)/lib -lgloo -pthread -o target/gloo/libcorten_gloo.so
+
 # NVRTC compiles without a GPU. It is 110 MB: where it cannot be had, the check says that it did not run.
 $(VENV)/nvrtc: $(VENV)/bin/python
 	-$(VENV)/bin/pip install --quiet "nvidia-cuda-nvrtc==13.0.*" && touch $@
@@ -111,12 +119,19 @@ bench-cuda: $(if $(PACKAGE),,target/gpu/python)
 
 FORCE:
 
+# What these test does not run through fast paths, or calls only what the others do.
+GENERAL_WITHOUT := test_distributed*.py test_dtensor*.py test_fsdp*.py test_pipelining*.py test_data*.py \
+	test_multiprocessing.py test_segments.py test_onnx.py test_typing.py test_documents.py test_examples.py \
+	test_names_of_packages.py test_hostile_files.py test_image_files.py test_commands.py test_torchrun.py \
+	test_compile_logs.py test_compiled_operators.py test_large.py test_general_paths.py test_stable_abi.py
+
 ## The Python tests with fast paths switched off, and programs without threads and mapped memory. Kernels of GPUs have
 ## no such switch.
 test-general: $(VENV)/numpy $(VENV)/mypy
 	cargo build --package corten-python
 	$(call packaged,debug)
-	CORTEN_GENERAL_PATHS=1 CORTEN_TEST_FOLDERS="python semantics regression" PYTHONPATH=target/debug/python \
+	CORTEN_GENERAL_PATHS=1 CORTEN_TEST_FOLDERS="python semantics regression" \
+		CORTEN_TEST_WITHOUT="$(GENERAL_WITHOUT)" PYTHONPATH=target/debug/python \
 		$(PY) tests/run.py $(TESTS)
 
 ## Times Corten beside PyTorch, and its kernels beside their slow twins.

@@ -42,12 +42,16 @@ _mkldnn = _C._mkldnn
 _segment_reduce = _C._functions.segment_reduce
 
 
+#: Parts of the native module, and where their names are.
+_PARTS = {"_functorch": "corten._functorch._native", "_distributed_c10d": "corten._distributed_c10d"}
+
+
 class _NativePart(type(_C)):
-    """A part of the native module whose functions are loaded when they are first asked for."""
+    """A part of the native module whose names are loaded when they are first asked for."""
 
     def __getattr__(self, name):
-        native = _importlib.import_module("corten._functorch._native")
-        if not name.startswith("__") and hasattr(native, name):
+        native = _importlib.import_module(_PARTS[self.__name__.rpartition(".")[2]])
+        if (name == "__all__" or not name.startswith("__")) and hasattr(native, name):
             return getattr(native, name)
         from corten._absent import value_of
 
@@ -61,7 +65,9 @@ def _tracing_state():
 
 
 _C._get_tracing_state = _tracing_state
-_C._functorch = _sys.modules["corten._C._functorch"] = _NativePart("corten._C._functorch")
+for _part in _PARTS:
+    _sys.modules[f"corten._C.{_part}"] = _NativePart(f"corten._C.{_part}")
+    setattr(_C, _part, _sys.modules[f"corten._C.{_part}"])
 # What pickles of PyTorch's functions name.
 _C._VariableFunctionsClass = _C._VariableFunctions = _C._functions
 

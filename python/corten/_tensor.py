@@ -143,7 +143,7 @@ def __reduce_ex__(self, proto):
 
     if type(self) is Tensor and not self.__dict__:
         return _utils.reduce_tensor(self)
-    state = dict(self.__dict__)
+    state = _utils._get_obj_state(self)
     function, arguments = _utils.reduce_tensor(self)
     return _rebuild_from_type_v2, (function, type(self), arguments, state)
 
@@ -156,8 +156,10 @@ def _rebuild_from_type_v2(func, new_type, args, state):
     setter = getattr(new_type, "__setstate__", None)
     if setter is not None and setter is not Tensor.__setstate__:
         result.__setstate__(state)
-    elif isinstance(state, dict):
-        result.__dict__.update(state)
+    else:
+        from corten import _utils
+
+        _utils._set_obj_state(result, state)
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import math
 import sys
 import threading
@@ -461,8 +462,9 @@ def _rebuild_wrapper_subclass(cls, dtype, size, stride, storage_offset, layout, 
 
 
 def _get_obj_state(obj):
-    """The attributes of an instance, and those of its slots."""
-    return obj.__getstate__()
+    """The attributes of an instance; a pair of them and of those of its slots, where its class has slots."""
+    slots = {name: getattr(obj, name) for name in copyreg._slotnames(type(obj)) if hasattr(obj, name)}
+    return (dict(obj.__dict__), slots) if slots else dict(obj.__dict__)
 
 
 def _set_obj_state(obj, state):

@@ -71,7 +71,7 @@ impl SavedTensorHooks {
 
     pub(crate) fn pack_tensor(&self, tensor: &Tensor, detach: bool) -> Result<Packed> {
         let _mode = GradModeGuard::new(false);
-        let given = if detach { crate::graph::detached_alias(tensor)? } else { tensor.clone() };
+        let given = if detach { crate::graph::visible_alias(tensor)? } else { tensor.clone() };
         let version = given.version()?;
         let packed = (self.pack)(&given)?;
         if given.version()? != version {

@@ -220,6 +220,9 @@ impl Drop for Mapping {
     }
 }
 
+/// What keeps the memory of a [part](Storage::part) alive.
+struct Part(Storage);
+
 fn map(file: &File, sharing: Sharing, nbytes: usize, name: &str) -> Result<*mut u8> {
     use std::os::fd::AsRawFd;
     if nbytes == 0 {
@@ -319,6 +322,39 @@ impl Storage {
     /// As for [`Mapping::of_file`].
     pub fn from_file(path: &Path, sharing: Sharing, nbytes: usize) -> Result<Self> {
         Mapping::of_file(path, sharing, nbytes).map(Self::from_mapping)
+    }
+
+    /// The first `nbytes` bytes of a storage in shared memory as a storage of its own, not resizable. It keeps this
+    /// one alive, whose [`use_count`](Self::use_count) tells whether there is one; nobody may use the contents through
+    /// both. [`share`](Self::share) moves its contents to memory of its own, so that this memory can be used anew.
+    ///
+    /// # Errors
+    /// `Runtime` for a storage that is not in shared memory, or has fewer bytes.
+    ///
+    /// ```
+    /// use corten_core::Storage;
+    /// use corten_core::mapped::Mapping;
+    ///
+    /// let slot = Storage::from_mapping(Mapping::shared_memory(4096)?);
+    /// let part = slot.part(100)?;
+    /// assert_eq!((part.nbytes(), slot.use_count()), (100, 2));
+    /// # Ok::<(), corten_core::Error>(())
+    /// ```
+    pub fn part(&self, nbytes: usize) -> Result<Self> {
+        ensure!(self.is_shared(), Runtime, "a part of a storage that is not in shared memory");
+        ensure!(
+            nbytes <= self.nbytes(),
+            Runtime,
+            "a part of {nbytes} bytes of a storage of {} bytes",
+            self.nbytes()
+        );
+        let owner = Box::new(Part(self.clone()));
+        Ok(Self::from_data_ptr(DataPtr::with_owner(self.data_ptr(), owner, Device::CPU), nbytes))
+    }
+
+    /// Whether this is a [`part`](Self::part) of another storage.
+    pub fn is_part(&self) -> bool {
+        self.with_owner(|Part(whole)| whole.is_shared()).unwrap_or(false)
     }
 
     /// Whether the memory can be seen by other processes.

@@ -17,6 +17,7 @@ mod compile;
 mod creation;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod dist;
 mod dlpack;
 mod files;
 mod functions;
@@ -93,6 +94,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(creation::functions());
     #[cfg(feature = "cuda")]
     rows.extend(cuda::functions());
+    rows.extend(dist::functions());
     rows.extend(dlpack::functions());
     rows.extend(files::functions());
     rows.extend(lent::functions());
@@ -126,6 +128,7 @@ fn fill(module: &Obj) -> Py<()> {
     types::finfo::add_to(module)?;
     types::generator::add_to(module)?;
     storage::add_to(module)?;
+    dist::add_to(module)?;
     lent::add_to(module)?;
     files::add_to(module)?;
     #[cfg(feature = "cuda")]

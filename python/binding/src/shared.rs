@@ -29,6 +29,17 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
         method!("_storage_from_descriptor", from_descriptor),
         method!("_share_storage_as", share_as),
         method!("_announce_segment", announce),
+        method!("_new_slot", |_module: &Obj, args: Args<'_>| {
+            let bound = parser!("_new_slot(int nbytes)").parse(None, args)?;
+            let nbytes = bound.int(0)?.max(0) as usize;
+            storage::wrap(&Storage::from_mapping(Mapping::shared_memory(nbytes)?))
+        }),
+        method!("_slot_from_descriptor", slot_from_descriptor),
+        method!("_part_of_storage", |_module: &Obj, args: Args<'_>| {
+            let bound = parser!("_part_of_storage(any storage, int nbytes)").parse(None, args)?;
+            let (whole, nbytes) = (storage::from_object(bound.object(0)?)?, bound.int(1)?);
+            storage::wrap(&whole.part(nbytes.max(0) as usize)?)
+        }),
         method!("_storage_from_segment", from_segment),
         method!("_hold_segments_after_fork", |_module: &Obj, _args: Args<'_>| {
             mapped::hold_after_fork();
@@ -154,6 +165,16 @@ fn from_descriptor(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let made = Storage::from_mapping(mapping);
     remember(identity, &made);
     storage::wrap(&made)
+}
+
+/// `_slot_from_descriptor(descriptor, nbytes)`: the storage over shared memory that is used again and again; takes
+/// the descriptor over and closes it.
+fn slot_from_descriptor(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let parser = parser!("_slot_from_descriptor(int descriptor, int nbytes)");
+    let bound = parser.parse(None, args)?;
+    let (file, nbytes) = (owned(bound.int(0)?)?, bound.int(1)?.max(0) as usize);
+    let mapping = Mapping::of_descriptor(file, Sharing::Shared, nbytes, false)?;
+    storage::wrap(&Storage::from_mapping(mapping))
 }
 
 /// `_storage_from_file(filename, shared, nbytes)`: a storage over the first bytes of a file. No bytes

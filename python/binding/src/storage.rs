@@ -254,6 +254,7 @@ pub(crate) fn is_shared(storage: &Storage) -> bool {
     storage.device().is_cuda()
         || storage.as_intrusive().is_from_other_process()
         || storage.is_shared()
+        || storage.is_part()
 }
 
 /// Makes the type.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from corten import _C
+from corten import _C, _logging
 from corten.compiler import _settings
 from corten.compiler._choice import Choice, at_once
 from corten.overrides import TorchFunctionMode
@@ -108,21 +108,36 @@ def _runner(function, options):
 
         return _capture.runner(function, backend, options)
     fullgraph = bool(options.fullgraph)
-    choices = []
+    choices, logged = [], set()
 
     def run(args, kwargs):
-        if not choices:
+        is_first = not choices
+        if is_first:
             choices.append(Choice())
             _count()
-            if fullgraph:
-                # Operators that are new to the process run at once: there is nothing then that looking would break.
-                with _NoLooking():
-                    return run_region(function, args, kwargs, fullgraph)
+            logged.update(_logging.artifacts())
+        if logged and not _C._region_active():
+            return _run_logged(function, args, kwargs, fullgraph)
+        if fullgraph and is_first:
+            # Operators that are new to the process run at once: there is nothing then that looking would break.
+            with _NoLooking():
+                return run_region(function, args, kwargs, fullgraph)
         if fullgraph or _C._region_active():
             return run_region(function, args, kwargs, fullgraph)
         return choices[0].call(function, args, kwargs, lambda: run_region(function, args, kwargs))
 
     return run
+
+
+def _run_logged(function, args, kwargs, fullgraph):
+    """Calls a function in a region, and logs what it recorded."""
+    _C._region_statistics(True)
+    try:
+        return run_region(function, args, kwargs, fullgraph)
+    finally:
+        found = _C._region_statistics(False)
+        if found is not None:
+            _logging.report(function, *found)
 
 
 def not_compiled(function):

@@ -1,229 +1,100 @@
-"""Groups of processes and their collectives. No group can be made, so that whatever needs one says that
-there is none."""
+"""Groups of processes and their collectives."""
 
 from __future__ import annotations
 
-import datetime
-import enum
-import os
+import typing
 
-from corten._absent import AbsentError
+from corten._C import _DistBackendError as DistBackendError
+from corten._C import _DistError as DistError
+from corten._C import _DistNetworkError as DistNetworkError
+from corten._C import _DistStoreError as DistStoreError
+from corten._C import _distributed_c10d as _native
+from corten._C._distributed_c10d import *  # noqa: F403
+from corten._C._distributed_c10d import (  # noqa: F401
+    AllreduceCoalescedOptions, AllreduceOptions, AllToAllOptions, BarrierOptions, BroadcastOptions, DebugLevel,
+    GatherOptions, PrefixStore, ProcessGroup, ReduceOp, ReduceOptions, ReduceScatterOptions, ScatterOptions,
+    Store, Work, _register_process_group, _unregister_process_group, get_debug_level,
+)
+from corten.distributed._c10d import (
+    backends as _backends, checks as _checks, coalescing as _coalescing, collectives as _collectives,
+    groups as _groups, messages as _messages, objects as _objects, subgroups as _subgroups, world as _world_module,
+)
+from corten.distributed._c10d.world import _world
+from corten.distributed.c10d_logger import _exception_logger, _time_logger  # noqa: F401
+from corten.distributed.constants import default_pg_nccl_timeout, default_pg_timeout  # noqa: F401
+from corten.distributed.rendezvous import register_rendezvous_handler, rendezvous  # noqa: F401
 
 __all__ = [
-    "Backend", "GroupMember", "ProcessGroup", "ReduceOp", "destroy_process_group", "group",
-    "init_process_group", "is_backend_available", "is_gloo_available", "is_initialized",
-    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available",
-    "is_xccl_available",
+    "Backend", "BackendConfig", "GroupMember", "P2POp", "all_gather", "all_gather_coalesced",
+    "all_gather_object", "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier",
+    "batch_isend_irecv", "broadcast", "send_object_list", "recv_object_list", "broadcast_object_list",
+    "destroy_process_group", "gather", "gather_single", "gather_into_tensor", "gather_object",
+    "get_backend_config", "get_backend", "get_backend_impl", "get_default_backend_for_device", "get_rank",
+    "get_world_size", "get_pg_count", "group", "init_process_group", "irecv", "is_gloo_available",
+    "is_initialized", "is_mpi_available", "is_backend_available", "is_nccl_available",
+    "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "isend", "monitored_barrier",
+    "new_group", "new_subgroups", "new_subgroups_by_enumeration", "recv", "reduce", "reduce_scatter", "scatter",
+    "scatter_object_list", "send", "supports_complex", "AllreduceCoalescedOptions", "AllreduceOptions",
+    "AllToAllOptions", "BarrierOptions", "BroadcastOptions", "GatherOptions", "GroupName", "PrefixStore",
+    "ProcessGroup", "ReduceOp", "ReduceOptions", "ReduceScatterOptions", "ScatterOptions", "Store",
+    "DebugLevel", "get_debug_level", "Work", "default_pg_timeout", "get_group_rank", "get_global_rank",
+    "get_process_group_ranks", "reduce_op", "all_gather_single", "all_gather_into_tensor",
+    "reduce_scatter_single", "reduce_scatter_tensor", "get_node_local_rank", "set_timeout", "split_group",
+    "shrink_group", "record_comm",
 ]
 
-_NO_BACKEND = "processes cannot be joined: this build has no backend for it"
-default_pg_timeout = datetime.timedelta(seconds=1800)
-default_pg_nccl_timeout = datetime.timedelta(seconds=600)
+GroupName = typing.NewType("GroupName", str)
+logger = _groups.logger
 
 
-class RedOpType(enum.Enum):
-    """The kinds of :class:`ReduceOp`."""
-
-    SUM = 0
-    AVG = 1
-    PRODUCT = 2
-    MIN = 3
-    MAX = 4
-    BAND = 5
-    BOR = 6
-    BXOR = 7
-    PREMUL_SUM = 8
+def _gather_names():
+    """Gives this module what its parts define, and what they define this module as its home."""
+    for part in (
+        _world_module, _backends, _checks, _coalescing, _groups, _collectives, _messages, _objects, _subgroups,
+    ):
+        for name, value in vars(part).items():
+            if getattr(value, "__module__", None) == part.__name__:
+                value.__module__ = __name__
+                globals()[name] = value
 
 
-class _ReduceOps(type):
-    """The class of :class:`ReduceOp`, whose values are those of its kinds."""
+_gather_names()
+STORE_BASED_BARRIER_PREFIX = _groups.STORE_BASED_BARRIER_PREFIX
+SHRINK_DEFAULT, SHRINK_ABORT = _subgroups.SHRINK_DEFAULT, _subgroups.SHRINK_ABORT
+_pickler, _unpickler = _objects._pickler, _objects._unpickler
 
-    def __instancecheck__(cls, instance):
-        return isinstance(instance, RedOpType)
+# The tables of the process, under the names that programs know.
+_pg_map = _world._process.pg_map
+_pg_names = _world._process.pg_names
+_pg_group_ranks = _world._process.pg_group_ranks
+_pg_backend_config = _world._process.pg_backend_config
+_tags_to_pg = _world._process.tags_to_pg
+_pg_to_tag = _world._process.pg_to_tag
 
-    def __call__(cls, kind):
-        return RedOpType(kind)
-
-    def __iter__(cls):
-        return iter(RedOpType)
-
-
-class ReduceOp(metaclass=_ReduceOps):
-    """How tensors of several processes are combined."""
-
-    RedOpType = RedOpType
-    SUM, AVG, PRODUCT, MIN, MAX = list(RedOpType)[:5]
-    BAND, BOR, BXOR, PREMUL_SUM = list(RedOpType)[5:]
+_DEPRECATED = "`torch.distributed.reduce_op` is deprecated, please use `torch.distributed.ReduceOp` instead"
 
 
-class Backend(str):
-    """The name of a way to talk, in lower case."""
+class _reduce_op:  # noqa: N801
+    """The old name of :class:`ReduceOp`, whose members it has."""
 
-    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl"
-    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI]
-    default_device_backend_map = {"cpu": GLOO, "cuda": NCCL, "xpu": XCCL, "mps": GLOO}
+    def __getattr__(self, name):
+        import warnings
 
-    def __new__(cls, name):
-        if not isinstance(name, str):
-            raise ValueError("Backend constructor parameter must be string-ish")
-        return super().__new__(cls, name.lower())
-
-    @classmethod
-    def register_backend(cls, name, func, extended_api=False, devices=None):
-        """Refused: groups of processes are not made here."""
-        raise AbsentError(f"{name}: {_NO_BACKEND}")
+        members = ReduceOp.RedOpType.__members__
+        if name != "__members__" and name not in members:
+            raise AttributeError(f"reduce_op has no attribute {name!r}")
+        warnings.warn(_DEPRECATED, FutureWarning, stacklevel=2)
+        return members if name == "__members__" else members[name]
 
 
-class ProcessGroup:
-    """Processes that were joined. There are none."""
-
-    def __init__(self, *args, **kwargs):
-        raise RuntimeError(_NO_BACKEND)
+reduce_op = _reduce_op()
 
 
-class group:  # noqa: N801
-    """The group of all processes: none, for they were not joined."""
-
-    WORLD = None
-
-
-class GroupMember(group):
-    """As :class:`group`, with what stands for a group that this process is not in."""
-
-    NON_GROUP_MEMBER = -100
-
-
-def is_initialized():
-    """Whether processes were joined."""
-    return False
-
-
-def is_nccl_available():
-    """Whether NCCL can be used."""
-    return False
-
-
-def is_gloo_available():
-    """Whether Gloo can be used."""
-    return False
-
-
-def is_mpi_available():
-    """Whether MPI can be used."""
-    return False
-
-
-def is_ucc_available():
-    """Whether UCC can be used."""
-    return False
-
-
-def is_xccl_available():
-    """Whether XCCL can be used."""
-    return False
-
-
-def is_backend_available(backend):
-    """Whether a way to talk can be used."""
-    return False
-
-
-def is_torchelastic_launched():
-    """Whether torchelastic started this process."""
-    return os.environ.get("TORCHELASTIC_RUN_ID") is not None
-
-
-def get_node_local_rank(fallback_rank=None):
-    """The number of this process on its machine, as whoever started it says.
-
-    Raises:
-        RuntimeError: Nobody did, and there is no ``fallback_rank``.
-    """
-    if "LOCAL_RANK" in os.environ:
-        return int(os.environ["LOCAL_RANK"])
-    if fallback_rank is not None:
-        return int(fallback_rank)
-    raise RuntimeError(
-        "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow "
-        "`get_node_local_rank` to work, assuming you are not running in a multi-device context and "
-        "want the code to run locally instead."
-    )
-
-
-def init_process_group(backend=None, *args, **kwargs):
-    """Refused: there is no backend."""
-    raise RuntimeError(_NO_BACKEND)
-
-
-def destroy_process_group(group=None):
-    """Parts the processes that were joined.
-
-    Raises:
-        AssertionError: None were.
-    """
-    raise AssertionError("Invalid process group specified")
-
-
-def _needs_group(name, doc):
-    def function(*args, **kwargs):
-        raise ValueError(
-            "Default process group has not been initialized, please make sure to call "
-            "init_process_group."
-        )
-
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = __name__
-    function.__doc__ = doc
-    return function
-
-
-_COLLECTIVES = {
-    "_all_gather_base": "Collects a tensor of all processes in one tensor.",
-    "_get_default_group": "The group of all processes.",
-    "_reduce_scatter_base": "Combines a tensor of all processes and gives each a part.",
-    "all_gather": "Collects a tensor of all processes.",
-    "all_gather_coalesced": "Collects lists of tensors of all processes.",
-    "all_gather_into_tensor": "Collects a tensor of all processes in one tensor.",
-    "all_gather_object": "Collects an object of all processes.",
-    "all_gather_single": "Collects a tensor of all processes in one tensor.",
-    "all_reduce": "Combines a tensor of all processes.",
-    "all_reduce_coalesced": "Combines lists of tensors of all processes.",
-    "all_to_all": "Gives each process one of a list of tensors.",
-    "all_to_all_single": "Gives each process a part of a tensor.",
-    "barrier": "Waits for all processes.",
-    "batch_isend_irecv": "Starts several messages.",
-    "broadcast": "Sends a tensor to all processes.",
-    "broadcast_object_list": "Sends objects to all processes.",
-    "gather": "Collects a tensor of all processes in one.",
-    "gather_into_tensor": "Collects a tensor of all processes in a tensor of one.",
-    "gather_object": "Collects an object of all processes in one.",
-    "gather_single": "Collects a tensor of all processes in a tensor of one.",
-    "get_backend": "The name of the backend.",
-    "get_backend_config": "The configuration of the backend.",
-    "get_global_rank": "The number of a process of a group among all.",
-    "get_group_rank": "The number of a process in a group.",
-    "get_pg_count": "How many groups there are.",
-    "get_process_group_ranks": "The numbers of the processes of a group.",
-    "get_rank": "The number of this process.",
-    "get_world_size": "How many processes there are.",
-    "irecv": "Starts to receive a tensor.",
-    "isend": "Starts to send a tensor.",
-    "monitored_barrier": "Waits for all processes, and says which one is late.",
-    "new_group": "Joins some of the processes.",
-    "new_subgroups": "Joins processes in groups of one size.",
-    "new_subgroups_by_enumeration": "Joins processes in groups.",
-    "recv": "Receives a tensor.",
-    "recv_object_list": "Receives objects.",
-    "reduce": "Combines a tensor of all processes in one.",
-    "reduce_scatter": "Combines lists of tensors and gives each process one.",
-    "reduce_scatter_single": "Combines a tensor of all processes and gives each a part.",
-    "reduce_scatter_tensor": "Combines a tensor of all processes and gives each a part.",
-    "scatter": "Gives each process one of the tensors of one.",
-    "scatter_object_list": "Gives each process one of the objects of one.",
-    "send": "Sends a tensor.",
-    "send_object_list": "Sends objects.",
-    "shrink_group": "Joins the processes of a group without some.",
-    "split_group": "Joins processes in groups.",
-}
-globals().update((name, _needs_group(name, doc)) for name, doc in _COLLECTIVES.items())
-__all__ += [name for name in _COLLECTIVES if not name.startswith("_")]
+def __getattr__(name):
+    if name == "_backend":
+        return _world.state.backend
+    if name == "_default_pg_init_method":
+        return _world.state.init_method
+    if name == "_group_count":
+        return _world.group_count
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

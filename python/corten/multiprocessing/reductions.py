@@ -208,8 +208,11 @@ def reduce_tensor(tensor):
     _utils.check_unnamed(tensor)
     geometry = (tensor.storage_offset(), tuple(tensor.size()), tuple(tensor.stride()))
     flags = (tensor.is_conj(), tensor.is_neg())
+    storage = tensor.untyped_storage()
+    if _passing.slots is not None:
+        storage = _passing.slots.place(tensor, storage, _passing.outgoing) or storage
     arguments = (
-        type(tensor), tensor.untyped_storage(), tensor.dtype, geometry, tensor.requires_grad, flags,
+        type(tensor), storage, tensor.dtype, geometry, tensor.requires_grad, flags,
         dict(tensor.__dict__), _utils.quantizer_of(tensor) if tensor.is_quantized else None,
     )
     return rebuild_tensor, arguments
@@ -237,34 +240,47 @@ def rebuild_tensor(cls, storage, dtype, geometry, requires_grad, flags, attribut
 
 
 class _Passing(threading.local):
-    """The descriptors of the message that this thread writes or reads."""
+    """The descriptors of the message that this thread writes or reads, and the slots that its storages may be in."""
 
-    outgoing = incoming = None
+    outgoing = incoming = slots = None
 
 
 _passing = _Passing()
 
 
-def dump_passing(value):
+def dump_passing(value, slots=None):
     """Pickles a value for a channel that hands descriptors over with the bytes; returns both. The descriptors
-    belong to the caller."""
+    belong to the caller. ``slots`` are those of a worker, which tensors are put into."""
     outgoing = _passing.outgoing = []
+    _passing.slots = slots
+    dumped = None
+    if slots is not None:
+        slots.begin()
     try:
-        return ForkingPickler.dumps(value), outgoing
+        dumped = ForkingPickler.dumps(value)
+        return dumped, outgoing
     except BaseException:
         close_all(outgoing)
         raise
     finally:
-        _passing.outgoing = None
+        _passing.outgoing = _passing.slots = None
+        if slots is not None:
+            slots.end(dumped is not None)
 
 
-def load_passed(data, descriptors):
-    """The value in a message that came with descriptors, which it takes over."""
+def load_passed(data, descriptors, slots=None):
+    """The value in a message that came with descriptors, which it takes over. ``slots`` are those of the worker that
+    sent it, as the loader has them."""
     incoming = _passing.incoming = list(descriptors)
+    _passing.slots = slots
+    if slots is not None:
+        slots.begin()
     try:
         return ForkingPickler.loads(data)
     finally:
-        _passing.incoming = None
+        if slots is not None:
+            slots.end()
+        _passing.incoming = _passing.slots = None
         close_all(descriptor for descriptor in incoming if descriptor is not None)
 
 

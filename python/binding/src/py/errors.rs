@@ -23,7 +23,8 @@ pub(crate) static NO_DEVICE: ExceptionCell = ExceptionCell::new();
 pub(crate) struct ExceptionCell(AtomicPtr<ffi::PyObject>);
 
 impl ExceptionCell {
-    const fn new() -> Self {
+    /// A place for a class.
+    pub(crate) const fn new() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
@@ -47,6 +48,14 @@ pub(crate) struct Caught(*mut ffi::PyObject);
 unsafe impl Send for Caught {}
 // SAFETY: nothing is reachable through a shared reference.
 unsafe impl Sync for Caught {}
+
+impl Caught {
+    /// The exception, which stays here; the caller holds the interpreter lock.
+    pub(crate) fn exception(&self) -> Option<Obj> {
+        // SAFETY: the reference is this value's own.
+        (!self.0.is_null()).then(|| unsafe { Obj::borrowed(self.0) })
+    }
+}
 
 impl Drop for Caught {
     fn drop(&mut self) {
@@ -194,6 +203,11 @@ impl From<Error> for Raised {
     }
 }
 
+/// Raises the exception of a class that Corten adds.
+pub(crate) fn set_exception(class: &ExceptionCell, message: &str) -> Raised {
+    Raised::set(class.get(), message)
+}
+
 /// Raises the error of a device, which has its number as `error_code`.
 fn raise_accelerator(error: &Error) -> Raised {
     let raised = Raised::set(ACCELERATOR.get(), error.message());
@@ -210,6 +224,10 @@ fn raise_accelerator(error: &Error) -> Raised {
 fn raise_external(error: Error) -> Raised {
     let message = error.message().to_owned();
     let Ok(payload) = error.into_external() else { return runtime_error(message) };
+    let payload = match payload.downcast::<corten_dist::DistError>() {
+        Ok(error) => return crate::dist::raise(&error),
+        Err(payload) => payload,
+    };
     let Ok(mut caught) = payload.downcast::<Caught>() else { return runtime_error(message) };
     let exception = std::mem::replace(&mut caught.0, std::ptr::null_mut());
     // SAFETY: the reference was owned by `caught`.

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import corten
 
 from . import _pipes
-from ._utils import collate, fetch, pin_memory, pool, worker
+from ._utils import collate, fetch, native, pin_memory, pool, worker
 from .dataset import Dataset, IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
@@ -131,11 +131,13 @@ class DataLoader(Generic[_Item]):
     def _get_iterator(self):
         if self.num_workers == 0:
             return _SingleProcessDataLoaderIter(self)
+        if native.runs_in_threads(self):
+            return _ThreadsDataLoaderIter(self)
         made = _MultiProcessingDataLoaderIter(self)
         return pin_memory.PinningIter(made) if made._pin else made
 
     def __iter__(self) -> Iterator[Any]:
-        if not (self.persistent_workers and self.num_workers > 0):
+        if not (self.persistent_workers and self.num_workers > 0) or native.runs_in_threads(self):
             return self._get_iterator()
         if self._iterator is None or self._iterator._pool.closed:
             self._iterator = None
@@ -320,6 +322,36 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         return self._fetcher.fetch(next(self._sampler_iter))
 
 
+class _ThreadsDataLoaderIter(_BaseDataLoaderIter):
+    """Has threads fetch rows of tensors."""
+
+    _ahead = None
+
+    def __init__(self, loader):
+        super().__init__(loader)
+        fetcher = _make_fetcher(
+            loader._dataset_kind, True, loader.collate_fn, loader.drop_last, loader.dataset)
+        self._ahead = native.BatchesAhead(
+            functools.partial(_fetched, fetcher), self._sampler_iter, loader.num_workers, loader.prefetch_factor)
+
+    def _next_batch(self):
+        batch = self._ahead.next(self._loader.timeout)
+        if isinstance(batch, worker.Failure):
+            batch.reraise()
+        return batch
+
+    def __del__(self):
+        if self._ahead is not None:
+            self._ahead.close()
+
+
+def _fetched(fetcher, indices):
+    try:
+        return fetcher.fetch(indices)
+    except Exception as error:
+        return worker.Failure(error, "in a thread of the DataLoader")
+
+
 def _make_fetcher(kind, auto_collation, collate_fn, drop_last, dataset):
     return _DatasetKind.create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last)
 
@@ -401,7 +433,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             for number in left:
                 del self._owner[number]
             return
-        self._arrived[number] = worker.loaded(place, data, descriptors)
+        self._arrived[number] = worker.loaded(place, data, descriptors, self._pool.slots(place))
 
     def _next_batch(self):
         self._pool.check()

@@ -111,8 +111,8 @@ class Outbox:
     Messages of a receiver that has ended are dropped; whoever reads the stream learns of the end.
     """
 
-    def __init__(self, end):
-        self._end = end
+    def __init__(self, end, slots=None):
+        self._end, self._slots = end, slots
         self._waiting = queue.SimpleQueue()
         self._count = 0
         self._lock = threading.Lock()
@@ -120,7 +120,7 @@ class Outbox:
 
     def put(self, number, value=None):
         """Sends a value under a number. Raises what pickling it raises, before anything is sent."""
-        data, descriptors = reductions.dump_passing(value)
+        data, descriptors = reductions.dump_passing(value, self._slots)
         message = _Message(number, data, descriptors)
         with self._lock:
             if self._count == 0 and self._finished(message, socket.MSG_DONTWAIT):

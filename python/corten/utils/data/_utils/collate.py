@@ -6,6 +6,9 @@ import copy
 from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 
 import corten
+from corten import _utils
+
+from .slots import WorkerSlots
 
 _ERROR = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 
@@ -104,8 +107,31 @@ def _collate_numpy(batch, first, kind):
 
 
 def collate_tensor_fn(batch, *, collate_fn_map=None):
-    """Stacks tensors."""
-    return corten.stack(batch, 0)
+    """Stacks tensors; in a worker, where the loader will read them."""
+    slots = WorkerSlots.current
+    out = None if slots is None else _room(batch, slots)
+    return corten.stack(batch, 0) if out is None else corten.stack(batch, 0, out=out)
+
+
+def _room(batch, slots):
+    """An empty tensor for a stack in a slot, or None where there is none or the stack is more than elements."""
+    first = batch[0]
+    kind, dtype, shape = type(first), first.dtype, first.shape
+    same = all(
+        type(one) is kind and one.dtype == dtype and one.shape == shape and one.layout is corten.strided
+        and one.device.type == "cpu" and not one.requires_grad and not one.is_quantized
+        for one in batch
+    )
+    if not same or kind is not corten.Tensor or first.has_names():
+        return None
+    storage = slots.take(len(batch) * first.numel() * first.element_size())
+    if storage is None:
+        return None
+    sizes = (len(batch), *shape)
+    strides = [1] * len(sizes)
+    for dim in range(len(sizes) - 1, 0, -1):
+        strides[dim - 1] = strides[dim] * sizes[dim]
+    return _utils.strided_over(corten.empty((0,), dtype=dtype), storage, 0, sizes, tuple(strides))
 
 
 def collate_float_fn(batch, *, collate_fn_map=None):

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from .native import gather_of
+
 
 class MapFetcher:
     """By index."""
 
     def __init__(self, dataset, auto_collation, collate_fn, drop_last):
         self.dataset, self.auto_collation, self.collate_fn = dataset, auto_collation, collate_fn
+        self._gather = gather_of(dataset, collate_fn) if auto_collation else None
 
     def fetch(self, index):
         """The batch at a list of indices, or the sample at one."""
+        if self._gather is not None and type(index) is list:
+            batch = self._gather(index)
+            if batch is not None:
+                return batch
         if not self.auto_collation:
             data = self.dataset[index]
         elif callable(getattr(self.dataset, "__getitems__", None)):

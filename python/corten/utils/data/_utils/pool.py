@@ -12,6 +12,7 @@ import weakref
 from corten.multiprocessing import _segments
 
 from . import channel
+from .slots import LoaderSlots
 
 #: Seconds in which workers end by themselves before they are ended, when a pass is left, when a worker
 #: failed, and when the program ends.
@@ -36,6 +37,7 @@ class _Link:
     def __init__(self, process, end):
         self.process, self.end = process, end
         self.inbox, self.outbox = channel.Inbox(end, wait=False), channel.Outbox(end)
+        self.slots = LoaderSlots()
         self.told_to_end = False
         self.handle = _process_handle(process.pid)
         # A process that was forked at the same moment may hold the sentinel's pipe open; the handle of
@@ -101,13 +103,18 @@ class WorkerPool:
             self._poll.register(descriptor, select.POLLIN)
 
     def send(self, place, number, value):
-        """Sends a value to a worker."""
+        """Sends a value to a worker, with the slots that it may fill again."""
         self._check_open()
+        link = self._links[place]
         try:
-            self._links[place].outbox.put(number, value)
+            link.outbox.put(number, (link.slots.done(), value))
         except BaseException:
             self.close(_QUICK)
             raise
+
+    def slots(self, place):
+        """The slots of a worker."""
+        return self._links[place].slots
 
     def retire(self, place):
         """Tells a worker to end once it has answered."""

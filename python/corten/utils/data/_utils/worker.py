@@ -13,6 +13,7 @@ from corten._utils import ExceptionWrapper
 
 from .._pipes import apply_seed
 from . import channel, pool
+from .slots import WorkerSlots
 
 _worker_info = None
 
@@ -63,12 +64,12 @@ class Ended:
         self.worker_id = worker_id
 
 
-def loaded(place, data, descriptors):
-    """The answer in a message, or the failure to read it."""
+def loaded(place, data, descriptors, slots):
+    """The answer in a message, or the failure to read it. ``slots`` are those of the worker."""
     from corten.multiprocessing import reductions
 
     try:
-        return reductions.load_passed(data, descriptors)
+        return reductions.load_passed(data, descriptors, slots)
     except Exception as error:
         return Failure(error, f"in the loader, reading a batch of DataLoader worker process {place}")
 
@@ -91,6 +92,8 @@ def run(end, dataset, make_fetcher, base_seed, init, worker_id, num_workers):
 
 def _work(end, dataset, make_fetcher, base_seed, init, worker_id, num_workers):
     global _worker_info
+    from corten.multiprocessing import reductions
+
     seed = _seed(base_seed, worker_id)
     _worker_info = WorkerInfo(id=worker_id, num_workers=num_workers, seed=seed, dataset=dataset)
     failure, fetcher = None, None
@@ -100,7 +103,9 @@ def _work(end, dataset, make_fetcher, base_seed, init, worker_id, num_workers):
         fetcher = make_fetcher(dataset)
     except Exception as error:
         failure = Failure(error, f"in DataLoader worker process {worker_id}")
-    outbox = channel.Outbox(end)
+    if reductions.get_sharing_strategy() == "file_descriptor":
+        WorkerSlots.current = WorkerSlots(_SMALL)
+    outbox = channel.Outbox(end, WorkerSlots.current)
     _serve(end, outbox, dataset, make_fetcher, worker_id, fetcher, failure)
     outbox.flush()
 
@@ -200,7 +205,9 @@ def _serve(end, outbox, dataset, make_fetcher, worker_id, fetcher, failure):
     for number, data, descriptors in channel.Inbox(end, wait=True):
         if number == pool.STOP:
             return
-        value = reductions.load_passed(data, descriptors)
+        done, value = reductions.load_passed(data, descriptors)
+        if WorkerSlots.current is not None:
+            WorkerSlots.current.done(*done)
         if number == RESUME:
             outbox.put(RESUME)
             failure = None

@@ -1,0 +1,34 @@
+//! What runs when the process exits.
+
+use std::sync::OnceLock;
+
+/// What is to run, and where.
+struct AtExit {
+    run: Box<dyn Fn() + Send + Sync>,
+    process: u32,
+    /// The thread that registered it, for which it would wait.
+    thread: libc::pthread_t,
+}
+
+static AT_EXIT: OnceLock<AtExit> = OnceLock::new();
+
+/// Runs `run` when the process exits, unless that is a fork of this one or exits on this thread. Only the
+/// first call counts.
+pub(in crate::mpi) fn at_exit(run: Box<dyn Fn() + Send + Sync>) {
+    // SAFETY: the function has no preconditions.
+    let thread = unsafe { libc::pthread_self() };
+    if AT_EXIT.set(AtExit { run, process: std::process::id(), thread }).is_ok() {
+        // SAFETY: the function does not unwind, and is there as long as the process. Where there is no room for
+        // it, MPI is not ended.
+        let _ = unsafe { libc::atexit(call) };
+    }
+}
+
+extern "C" fn call() {
+    let Some(at_exit) = AT_EXIT.get() else { return };
+    // SAFETY: as above.
+    let is_same_thread = unsafe { libc::pthread_self() } == at_exit.thread;
+    if std::process::id() == at_exit.process && !is_same_thread {
+        (at_exit.run)();
+    }
+}

@@ -1,0 +1,1 @@
+"""What is done with modules and optimizers over several processes."""

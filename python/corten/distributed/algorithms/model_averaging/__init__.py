@@ -1,0 +1,1 @@
+"""Averaging the parameters of models that train apart for some steps."""

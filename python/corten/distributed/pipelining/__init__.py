@@ -1,0 +1,10 @@
+"""Pipelines: models cut into stages, which run microbatches in different processes at the same time."""
+
+from .schedules import (
+    Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleLoopedBFS,
+)
+from .stage import PipelineStage
+
+__all__ = [
+    "PipelineStage", "Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleLoopedBFS",
+]

@@ -1,0 +1,1 @@
+"""What tests of processes that compute together use."""

@@ -1,0 +1,15 @@
+"""Ranks of tests of distributed tensors: threads of one process."""
+
+from __future__ import annotations
+
+import importlib
+
+from module_under_test import torch
+
+distributed = importlib.import_module(f"{torch.__name__}.distributed")
+common = importlib.import_module(f"{torch.__name__}.testing._internal.common_distributed")
+
+
+def run_ranks(count, function):
+    """What a function of the rank gives on so many ranks."""
+    return common.run_threads(count, lambda: function(distributed.get_rank()))
