@@ -7,6 +7,9 @@ mod ddp;
 mod errors;
 #[cfg(target_os = "linux")]
 mod gloo;
+mod mpi;
+#[cfg(unix)]
+mod nccl;
 mod python_engine;
 mod python_store;
 mod stores;
@@ -35,5 +38,8 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(ddp::functions());
     #[cfg(target_os = "linux")]
     rows.extend(gloo::functions());
+    rows.extend(mpi::functions());
+    #[cfg(unix)]
+    rows.extend(nccl::functions());
     rows
 }
