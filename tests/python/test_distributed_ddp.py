@@ -52,8 +52,8 @@ class Processes(unittest.TestCase):
     def test_uneven_inputs(self):
         self.run_case("uneven_inputs")
 
-    def test_zero(self):
-        self.run_case("zero")
+    def test_unused_parameters(self):
+        self.run_case("unused_parameters")
 
 
 if __name__ == "__main__":
