@@ -111,5 +111,5 @@ def sequence_parallel(model, mesh, loss=False):
             input_layouts=part, output_layouts=dt.Shard(-1) if loss else whole, use_local_output=not loss),
     }
     for name in ("query", "key", "value"):
-        plan[f"layers.*.attention.{name}"] = parallel.ColwiseParallel(use_local_output=False)
+        plan[f"layers.*.attention.{name}"] = parallel.ColwiseParallel()
     return parallel.parallelize_module(model, mesh, plan)

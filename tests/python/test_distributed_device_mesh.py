@@ -12,7 +12,14 @@ from corten.testing._internal.distributed.multi_threaded_pg import run_threads
 
 def ranks(world_size):
     """Has a test run on every rank."""
-    return lambda test: lambda self: run_threads(world_size, test, self, timeout=30)
+
+    def decorate(test):
+        def on_ranks(self):
+            run_threads(world_size, test, self, timeout=30)
+
+        return on_ranks
+
+    return decorate
 
 
 class Meshes(unittest.TestCase):
@@ -86,11 +93,11 @@ class Meshes(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "No device mesh is currently active"):
             _mesh_resources.get_current_mesh()
 
-    @ranks(2)
+    @ranks(4)
     def test_wrong_arguments(self):
-        mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=("x", "y"))
+        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("x", "y"))
         wrong = (
-            (lambda: init_device_mesh("cpu", (3,)), RuntimeError, "should not be bigger than default world size"),
+            (lambda: init_device_mesh("cpu", (5,)), RuntimeError, "should not be bigger than default world size"),
             (lambda: init_device_mesh("cpu:0", (2,)), RuntimeError, "Device type with index is not supported"),
             (lambda: init_device_mesh("cpu", (1, 2), mesh_dim_names=("a", "a")), RuntimeError, "must be unique"),
             (lambda: init_device_mesh("cpu", (2,), mesh_dim_names=("a", "b")), RuntimeError, "same length"),

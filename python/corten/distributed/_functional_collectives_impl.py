@@ -25,9 +25,11 @@ _SCHEMAS = (
     "all_gather_into_tensor_out(Tensor input, int group_size, str group_name, *, Tensor(a!) out) -> Tensor(a!)",
     "all_gather_into_tensor_coalesced(Tensor[] inputs, int group_size, str group_name) -> Tensor[]",
     "reduce_scatter_tensor(Tensor input, str reduce_op, int group_size, str group_name) -> Tensor",
-    "reduce_scatter_tensor_out(Tensor input, str reduce_op, int group_size, str group_name, *, Tensor(a!) out) -> Tensor(a!)",
+    "reduce_scatter_tensor_out(Tensor input, str reduce_op, int group_size, str group_name, *, Tensor(a!) out) "
+    "-> Tensor(a!)",
     "reduce_scatter_tensor_coalesced(Tensor[] inputs, str reduce_op, int group_size, str group_name) -> Tensor[]",
-    "all_to_all_single(Tensor input, SymInt[] output_split_sizes, SymInt[] input_split_sizes, str group_name) -> Tensor",
+    "all_to_all_single(Tensor input, SymInt[] output_split_sizes, SymInt[] input_split_sizes, str group_name) "
+    "-> Tensor",
     "broadcast(Tensor input, int src, str group_name) -> Tensor",
     "broadcast_(Tensor(a!) input, int src, str group_name) -> Tensor(a!)",
     "wait_tensor(Tensor tensor) -> Tensor",
@@ -49,21 +51,27 @@ def _register(tensor, work):
         work.wait()
         return
     with _lock:
-        for key in [key for key, (_, works) in _pending.items() if all(each.is_completed() and each.is_success() for each in works)]:
-            # The stream of a device has still to wait for it.
-            if _pending[key][0].device.type == "cpu":
-                del _pending[key]
+        for key in [key for key, entry in _pending.items() if _is_done(*entry)]:
+            del _pending[key]
         _pending.setdefault(_key(tensor), (tensor, []))[1].append(work)
+
+
+def _is_done(tensor, works):
+    # The stream of a device has to wait for works that are done, too.
+    return tensor.device.type == "cpu" and all(each.is_completed() and each.is_success() for each in works)
 
 
 def complete(tensor):
     """Waits until a tensor may be read."""
-    if not _pending:
-        return
-    with _lock:
-        _, works = _pending.pop(_key(tensor), (None, ()))
-    for work in works:
-        work.wait()
+    if _pending:
+        with _lock:
+            _, works = _pending.pop(_key(tensor), (None, ()))
+        for work in works:
+            work.wait()
+    # What others registered.
+    if native._get_work_registry_size():
+        for work in native._take_works(tensor):
+            work.wait()
 
 
 def pending_count():

@@ -47,7 +47,8 @@ def is_sorted(axes):
 def is_orthogonal(axes):
     """Whether different coordinates are different places."""
     reach = 1
-    for size, stride in sorted((pair for pair in itertools.chain.from_iterable(axes) if pair[0] > 1), key=lambda pair: pair[1]):
+    pairs = [pair for pair in itertools.chain.from_iterable(axes) if pair[0] > 1]
+    for size, stride in sorted(pairs, key=lambda pair: pair[1]):
         if stride % reach:
             return False
         reach = size * stride

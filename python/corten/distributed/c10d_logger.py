@@ -17,7 +17,7 @@ def _get_or_create_logger(destination=_DEFAULT_DESTINATION):
     handler = _log_handlers[destination]
     logger = logging.getLogger(f"c10d-{type(handler).__name__}")
     logger.setLevel(logging.DEBUG)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(filename)s:%(lineno)s %(levelname)s p:%(processName)s t:%(threadName)s: %(message)s"))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(filename)s:%(lineno)s %(levelname)s: %(message)s"))
     logger.propagate = False
     if handler not in logger.handlers:
         logger.addHandler(handler)

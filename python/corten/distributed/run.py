@@ -36,7 +36,7 @@ _VALUES = (
     ("log-dir", None, str, "The folder of files with output."),
     ("redirects", "0", str, "Streams that go to files: 1 output, 2 errors, 3 both, or by local rank 0:3,1:2."),
     ("tee", "0", str, "Streams that go to files and are shown: as --redirects."),
-    ("log-line-prefix-template", None, str, "What stands before shown lines: ${role_name}, ${local_rank}, ${rank}, ${hostname}."),
+    ("log-line-prefix-template", None, str, "What stands before shown lines, with ${role_name}, ${local_rank}, ${rank}."),
     ("local-ranks-filter", "", str, "The local ranks whose output is shown: 0,1,…"),
     ("node-rank", 0, int, "The number of this machine, of static meetings."),
     ("master-addr", "127.0.0.1", str, "The machine with number 0, of static meetings."),
@@ -148,14 +148,15 @@ def config_from_args(args):
             raise ValueError(
                 "--local_ranks_filter must be a comma-separated list of integers e.g. --local_ranks_filter=0,1,2"
             ) from error
+    prefix = args.log_line_prefix_template or os.environ.get("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE")
     logs = DefaultLogsSpecs(args.log_dir, Std.from_str(args.redirects), Std.from_str(args.tee), shown)
     config = LaunchConfig(
         min_nodes=min_nodes, max_nodes=max_nodes, nproc_per_node=count, run_id=args.rdzv_id, role=args.role,
         rdzv_endpoint=get_rdzv_endpoint(args), rdzv_backend=args.rdzv_backend, rdzv_configs=settings,
         max_restarts=args.max_restarts, monitor_interval=args.monitor_interval,
         start_method=args.start_method,
-        log_line_prefix_template=args.log_line_prefix_template or os.environ.get("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
-        local_addr=args.local_addr, logs_specs=logs, event_log_handler=args.event_log_handler,
+        log_line_prefix_template=prefix, local_addr=args.local_addr, logs_specs=logs,
+        event_log_handler=args.event_log_handler,
         signals_to_handle=args.signals_to_handle, virtual_local_rank=args.virtual_local_rank,
         shutdown_timeout=args.shutdown_timeout,
     )

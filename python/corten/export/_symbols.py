@@ -80,6 +80,12 @@ class Nodes:
                 if isinstance(size, ex.Expr):
                     self.places.setdefault(size, (node, place))
 
+    def computes(self, expr):
+        """Whether all symbols of an expression are values of nodes, or sizes of tensors."""
+        replace = self.recorder.inputs.fake_mode.shape_env.replace
+        found = {symbol for one in (*self.known, *self.places) for symbol in ex.symbols_of(replace(one))}
+        return ex.symbols_of(expr) <= found
+
     def of(self, expr, value=None):
         """The node of an expression, or the number where it is one."""
         if ex.is_number(expr):
@@ -107,7 +113,23 @@ class Nodes:
             return self._call(_RELATIONS[expr.name], expr.args)
         if isinstance(expr, ex.Condition) and expr.name == "Not":
             return self._call(corten.sym_not, expr.args)
-        raise RuntimeError(f"{expr} cannot be computed from the sizes of the inputs of the program")
+        made = self._root(expr) if isinstance(expr, ex.Symbol) else None
+        if made is None:
+            raise RuntimeError(f"{expr} cannot be computed from the sizes of the inputs of the program")
+        return made
+
+    def _root(self, symbol):
+        """A symbol that no size is, but of which one is a multiple with an offset, as of ``2 * Dim("half")``."""
+        replace = self.recorder.inputs.fake_mode.shape_env.replace
+        for size, place in list(self.places.items()):
+            terms = dict(ex.terms_of(replace(size)))
+            offset, factor = terms.pop((), 0), terms.pop(((symbol, 1),), 0)
+            if terms or not factor:
+                continue
+            node = self.of(size)
+            node = self._node(operator.sub, (node, offset)) if offset else node
+            return self._node(operator.floordiv, (node, factor)) if factor != 1 else node
+        return None
 
     def _call(self, function, args):
         return self._node(function, tuple(self.of(arg) for arg in args))

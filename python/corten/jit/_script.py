@@ -47,6 +47,9 @@ def script(obj=None, optimize=None, _frames_up=0, _rcb=None, example_inputs=None
         as_script_function(made)
         made._compilation = Compilation(obj)
         made._saved_form = made._compilation.saved_form
+        if made._compilation.refusal is None:
+            made.schema = made._compilation.signature()
+            made.code = made.schema.code
     return made
 
 
@@ -191,6 +194,10 @@ class Compilation:
         unit = self.built()
         found = unit.find_value(self.name) if name is None else unit.find_class(self.name).methods[name]
         return found._script_signature.code
+
+    def signature(self):
+        """The arguments of the function."""
+        return self.built().find_value(self.name)._script_signature
 
     def __deepcopy__(self, memo):
         return self

@@ -229,8 +229,26 @@ def mark(function):
             result = tracer.compiled_function(compiled, args, kwargs)
             if result is not NotImplemented:
                 return result
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raised = _refused_arguments(compiled, error, args, kwargs) or _as_compiled(error)
+            if raised is None:
+                raise
+            raise raised from error
 
     compiled._is_scripted_function = True
     compiled._script_original = function
     return compiled
+
+
+def _refused_arguments(function, error, args, kwargs):
+    """What a compiled function raises for arguments that it does not take, where that was the reason of an error."""
+    compilation = vars(function).get("_compilation")
+    if not isinstance(error, TypeError) or compilation is None or compilation.refusal is not None:
+        return None
+    try:
+        compilation.signature().convert(args, kwargs)
+    except RuntimeError as refused:
+        return refused
+    return None

@@ -45,7 +45,7 @@ class Signature:
 
     def _check_count(self, args, kwargs):
         if len(args) > len(self.names):
-            raise TypeError(f"Expected at most {len(self.names)} argument(s) but received {len(args)} argument(s).")
+            raise TypeError(f"expected at most {len(self.names)} argument(s) but received {len(args)} argument(s).")
         unknown = [name for name in kwargs if name not in self.names]
         if unknown:
             raise TypeError(f"Unknown keyword argument '{unknown[0]}' for operator '{self.name}'.")

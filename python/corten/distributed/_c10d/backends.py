@@ -240,7 +240,7 @@ def is_backend_available(backend):
     """Whether a back end, or every one of ``cpu:gloo,cuda:nccl``, can be used."""
     backend = str(backend).lower()
     if ":" in backend:
-        return all(_check_single_backend_availability(name) for name in BackendConfig(backend).device_backend_map.values())
+        return all(map(_check_single_backend_availability, BackendConfig(backend).device_backend_map.values()))
     return _check_single_backend_availability(backend)
 
 
@@ -316,6 +316,8 @@ def _create_gloo_process_group(opts, backend_options):
 
 
 def _create_nccl_process_group(opts, backend_options):
+    if not hasattr(native, "ProcessGroupNCCL"):
+        raise _absent("NCCL", "there is no engine for it; `cpu:gloo` and `cpu:mpi` serve tensors on the CPU")
     if not is_nccl_available():
         raise _absent("NCCL", "libnccl.so.2 was not found; `pip install nvidia-nccl-cu13` brings it")
     options = native.ProcessGroupNCCL.Options() if backend_options is None else backend_options

@@ -243,8 +243,7 @@ def gather_single(tensor, gather_tensor=None, dst=None, group=None, async_op=Fal
             raise ValueError("gather_tensor must be specified on the destination rank")
         _check_single_tensor(gather_tensor, "gather_tensor")
         _ensure_all_tensors_same_dtype(tensor, gather_tensor)
-        parts = as_real(gather_tensor).view(-1).chunk(group.size()) if gather_tensor.numel() else [gather_tensor] * group.size()
-        outputs = [[part.view(as_real(tensor).shape) for part in parts]]
+        outputs = [list(as_real(gather_tensor).view(group.size(), *as_real(tensor).shape))]
     options = _options(native.GatherOptions, async_op, rootRank=root)
     return ended(group.gather(outputs, [as_real(tensor)], options), async_op)
 

@@ -21,7 +21,7 @@ from corten.distributed._c10d.backends import (
 )
 from corten.distributed._c10d.world import (
     GroupMember, _get_default_group, _rank_not_in_group, _resolve_process_group, _update_default_pg, _world,
-    enter_name, get_rank, get_world_size, leave_names,
+    get_rank, get_world_size,
 )
 
 logger = logging.getLogger("corten.distributed.distributed_c10d")
@@ -271,12 +271,15 @@ def _filled_group(config, store, options, backend, backend_options, device_id):
         if isinstance(found, ProcessGroup):
             return found
         if pg is None:
-            rank, size = (options.group_rank, options.group_size) if options.group_size > 0 else (found.rank(), found.size())
+            # MPI says both itself.
+            says = options.group_size <= 0
+            rank, size = (found.rank(), found.size()) if says else (options.group_rank, options.group_size)
             pg = ProcessGroup(store, rank, size)
             pg._set_default_backend(_default_type(backend, config, device_id))
             if device_id is not None:
                 pg.bound_device_id = device_id
-        pg._register_backend(corten.device(device), Backend.backend_type_map.get(name, ProcessGroup.BackendType.CUSTOM), found)
+        kind = Backend.backend_type_map.get(name, ProcessGroup.BackendType.CUSTOM)
+        pg._register_backend(corten.device(device), kind, found)
     return pg
 
 
@@ -298,7 +301,7 @@ def _register_pg_in_world(
     _world.pg_backend_config[pg] = backend_config
     if rank_mapping is not None:
         _world.pg_group_ranks[pg] = rank_mapping
-    enter_name(group_name, pg)
+    native._register_process_group(group_name, pg)
     tag = pg_tag or user_tag or f"ptd:{group_name}"
     if add_to_default_tag or not (pg_tag or user_tag):
         _world.tags_to_pg.setdefault("", []).append(pg)
@@ -339,7 +342,7 @@ def _end(group, unknown, stop):
     if pg is not GroupMember.WORLD:
         stop(pg)
         _world.state.forget(pg)
-        leave_names([pg.group_name])
+        native._unregister_process_group(pg.group_name)
         return
     # The same order on every rank: some engines stop together.
     for each in sorted(_world.pg_names, key=_world.pg_names.get, reverse=True):
@@ -347,7 +350,8 @@ def _end(group, unknown, stop):
     names = list(_world.pg_names.values())
     _world.state.forget_all()
     _update_default_pg(None)
-    leave_names(names)
+    for name in names:
+        native._unregister_process_group(name)
 
 
 def set_timeout(timeout, group=None):

@@ -30,8 +30,6 @@ class _State:
         self.pg_to_tag = {}
         #: Group -> calls that wait for the end of a coalescing block.
         self.pg_coalesce_state = {}
-        #: Name -> group.
-        self.named = {}
 
     def forget(self, group):
         """Removes what is known of one group."""
@@ -43,7 +41,6 @@ class _State:
                 "They will be cleaned.",
                 stacklevel=3,
             )
-        self.named = {name: other for name, other in self.named.items() if other is not group}
         tag = self.pg_to_tag.pop(group, None)
         for key in {tag, ""} if tag is not None and tag.startswith("ptd:") else {tag}:
             members = self.tags_to_pg.get(key)
@@ -56,7 +53,7 @@ class _State:
         self.group_count = 0
         for table in (
             self.pg_map, self.pg_names, self.pg_group_ranks, self.pg_backend_config, self.tags_to_pg,
-            self.pg_to_tag, self.pg_coalesce_state, self.named,
+            self.pg_to_tag, self.pg_coalesce_state,
         ):
             table.clear()
 
@@ -87,6 +84,7 @@ class _World:
     def isolate_threads(self, isolated):
         """Whether each thread is a rank of its own from now on."""
         self._threads = threading.local() if isolated else None
+        native._set_thread_isolation_mode(isolated)
 
     @property
     def default_pg(self):
@@ -213,25 +211,7 @@ def _resolve_process_group(group_name):
     Raises:
         RuntimeError: There is none.
     """
-    if not isinstance(group_name, str):
-        return group_name
-    found = _world.state.named.get(group_name)
-    return found if found is not None else native._resolve_process_group(group_name)
-
-
-def enter_name(group_name, group):
-    """Lets a group be found by its name, where ranks are threads by those of this thread alone."""
-    _world.state.named[group_name] = group
-    if not _world.threads_are_ranks:
-        native._register_process_group(group_name, group)
-
-
-def leave_names(names):
-    """The end of :func:`enter_name`."""
-    for name in names:
-        _world.state.named.pop(name, None)
-        if not _world.threads_are_ranks:
-            native._unregister_process_group(name)
+    return native._resolve_process_group(group_name) if isinstance(group_name, str) else group_name
 
 
 def get_group_rank(group, global_rank):

@@ -56,7 +56,7 @@ def replicate(module, *, mesh=None, mp_policy=None, offload_policy=None, ignored
     if mesh.ndim != 1:
         raise ValueError(f"replicate expects a 1D DeviceMesh but got {mesh}")
     device = _get_device_from_mesh(mesh)
-    managed = _get_managed_modules(modules, ignored_params)
+    managed = _get_managed_modules(modules, other="fully_shard")
     params, buffers = _get_managed_states(managed, set(ignored_params or ()))
     _move_states_to_device(params, buffers, device)
     state = replicate.state(modules[0])

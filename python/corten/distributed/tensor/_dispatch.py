@@ -112,7 +112,7 @@ class OpDispatcher:
                 else:
                     kwargs[name] = value
         if decision.run is not None:
-            return decision.run(func, args, kwargs)
+            return decision.run(func, args, kwargs, mesh)
         return func(*args, **kwargs)
 
     def _wrapped(self, results, decision, call, args, kwargs, mesh):

@@ -30,7 +30,7 @@ class Decision:
         self.inputs = inputs
         #: Arguments that have another value for the parts, such as sizes.
         self.changes = changes or {}
-        #: What runs in place of the operator: ``run(func, args, kwargs, rank's coordinate)``.
+        #: What runs in place of the operator: ``run(func, args, kwargs, mesh)``.
         self.run = run
 
 

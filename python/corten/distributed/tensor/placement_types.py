@@ -331,4 +331,7 @@ class _NormPartial(Partial):
     def _partition_value(self, tensor, mesh, mesh_dim):
         if self.reduce_op in ("max", "min"):
             return tensor
-        raise NotImplementedError("a norm is not taken apart into terms of ranks")
+        if self.norm_type < 0:
+            raise NotImplementedError(f"a norm of order {self.norm_type} is not taken apart into terms of ranks")
+        # The norm of a number and zeros is the number.
+        return tensor if mesh.get_local_rank(mesh_dim) == 0 else corten.zeros_like(tensor)

@@ -87,14 +87,15 @@ def _get_device_from_mesh(mesh):
     return corten.device(mesh.device_type, getattr(corten, mesh.device_type).current_device())
 
 
-def _get_managed_modules(root_modules, ignored_params):
-    """The modules whose parameters are to be sharded: those inside that are not by themselves."""
+def _get_managed_modules(root_modules, other="replicate"):
+    """The modules whose parameters are to be managed: those inside to which nothing was applied before, neither
+    this function nor the one that ``other`` names."""
     modules, visited = [], set()
 
     def visit(module):
         registry = _get_registry(module) or {}
         nested = module not in root_modules and _get_module_fsdp_state(module) is not None
-        if "replicate" in registry or nested:
+        if other in registry or nested:
             return
         visited.add(module)
         for child in module.children():

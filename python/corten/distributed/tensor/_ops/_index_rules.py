@@ -31,11 +31,10 @@ class _MaskPartial(Partial):
         return "MaskP"
 
 
-def _range(spec, dim, mesh_dim_placements):
+def _range(spec, dim, mesh, placements):
     """The first place along `dim` that this rank holds, and how many."""
-    mesh = spec.mesh
     shape, offset = _compute_local_shape_and_global_offset(
-        tuple(spec.shape), tuple(mesh.shape), mesh.get_coordinate(), mesh_dim_placements)
+        tuple(spec.shape), tuple(mesh.shape), mesh.get_coordinate(), placements)
     return offset[dim], shape[dim]
 
 
@@ -67,9 +66,9 @@ def embedding(call):
     weight: DTensorSpec = call.spec("weight")
     placements = decision.inputs[call.at("weight")]
 
-    def run(func, args, kwargs):
+    def run(func, args, kwargs, mesh):
         table, indices = args[:2]
-        start, count = _range(weight, 0, placements)
+        start, count = _range(weight, 0, mesh, placements)
         places, absent = _held(indices, start, count)
         if count == 0:
             return table.new_zeros((*indices.shape, table.shape[1]))
@@ -129,9 +128,9 @@ def gather(call):
     source: DTensorSpec = call.specs[0]
     at, placements = positive(call["dim"], source.ndim), decision.inputs[0]
 
-    def run(func, args, kwargs):
+    def run(func, args, kwargs, mesh):
         held, dim, index = args[:3]
-        start, count = _range(source, at, placements)
+        start, count = _range(source, at, mesh, placements)
         places, absent = _held(index, start, count)
         if count == 0:
             return held.new_zeros(index.shape)

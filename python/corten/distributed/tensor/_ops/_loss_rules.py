@@ -55,9 +55,9 @@ def nll_loss(call):
     split = [i for i, one in enumerate(decision.inputs[call.at("self")]) if isinstance(one, _Parts)]
     if not split:
         return decision
-    mesh, reduction = call.mesh, call["reduction"]
+    reduction = call["reduction"]
 
-    def run(func, args, kwargs):
+    def run(func, args, kwargs, mesh):
         args = list(args)
         if reduction == _NONE:
             return func(*args, **kwargs)

@@ -23,10 +23,10 @@ def _kept(call, mesh_dim):
 def filled(call):
     """Random numbers that do not depend on elements."""
     decision = choose(call, _kept)
-    mesh, shape, writes = call.mesh, tuple(call.specs[0].shape), bool(call.written)
+    shape, writes = tuple(call.specs[0].shape), bool(call.written)
     placements = decision.inputs[0]
 
-    def run(func, args, kwargs):
+    def run(func, args, kwargs, mesh):
         with region(mesh):
             if not any(isinstance(one, _Parts) for one in placements):
                 return func(*args, **kwargs)
@@ -42,9 +42,9 @@ def filled(call):
 def dropout(call):
     """Elements set to zero at random."""
     decision = choose(call, _kept)
-    mesh, shape, placements = call.mesh, tuple(call.specs[0].shape), decision.inputs[0]
+    shape, placements = tuple(call.specs[0].shape), decision.inputs[0]
 
-    def run(func, args, kwargs):
+    def run(func, args, kwargs, mesh):
         with region(mesh):
             if not any(isinstance(one, _Parts) for one in placements):
                 return func(*args, **kwargs)
@@ -63,8 +63,8 @@ def drawn(call):
     """Random numbers that depend on elements: every rank draws for the whole."""
     decision = choose(call, lambda call, mesh_dim: [call.replicated()])
 
-    def run(func, args, kwargs):
-        with region(call.mesh):
+    def run(func, args, kwargs, mesh):
+        with region(mesh):
             return func(*args, **kwargs)
 
     return Decision(decision.outputs, decision.inputs, run=run)

@@ -7,17 +7,18 @@ from corten.distributed.tensor._op_schema import Candidate, Decision, positive
 from corten.distributed.tensor._ops._reduction_rules import moved
 from corten.distributed.tensor._ops._view_rules import local_size
 from corten.distributed.tensor._sharding_prop import rule, whole_rule
-from corten.distributed.tensor.placement_types import Partial, Replicate, _Parts
+from corten.distributed.tensor.placement_types import Partial, Replicate, _NormPartial, _Parts
 
 __all__ = []
 
 
 def _terms(call, mesh_dim):
-    """Terms of one kind of sum that a tensor has."""
+    """The kinds of terms that tensors have and that joining keeps."""
     found = []
     for spec in call.specs:
         one = spec.placements[mesh_dim]
-        if type(one) is Partial and one.reduce_op in Partial.LINEAR_REDUCE_OPS and one not in found:
+        linear = type(one) is Partial and one.reduce_op in Partial.LINEAR_REDUCE_OPS
+        if (linear or isinstance(one, _NormPartial)) and one not in found:
             found.append(one)
     return found
 

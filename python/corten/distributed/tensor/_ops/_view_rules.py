@@ -172,7 +172,7 @@ def _meet(outputs, inputs):
     return any(len(dims) > 1 for dims in before.values())
 
 
-def _view(func, args, kwargs):
+def _view(func, args, kwargs, mesh):
     """The operator; a copy where only the part's strides do not allow it."""
     try:
         return func(*args, **kwargs)
@@ -180,7 +180,7 @@ def _view(func, args, kwargs):
         return args[0].reshape(args[1])
 
 
-def _reshape_alias(func, args, kwargs):
+def _reshape_alias(func, args, kwargs, mesh):
     return args[0].reshape(args[1])
 
 
