@@ -18,11 +18,18 @@ class Threads(unittest.TestCase):
 
 
 def over_threads(case):
-    return lambda self: run_threads(WORLD, case, timeout=60)
+    def test(self):
+        run_threads(WORLD, case, timeout=60)
 
+    return test
+
+
+#: The longest, which processes run where they can.
+LONGEST = "gpt"
 
 for name, case in CASES.items():
-    setattr(Threads, f"test_{name}", over_threads(case))
+    if name != LONGEST or not dist.is_gloo_available():
+        setattr(Threads, f"test_{name}", over_threads(case))
 
 
 @unittest.skipUnless(dist.is_gloo_available(), "libgloo is not there")
@@ -52,8 +59,8 @@ class Processes(unittest.TestCase):
     def test_uneven_inputs(self):
         self.run_case("uneven_inputs")
 
-    def test_zero(self):
-        self.run_case("zero")
+    def test_unused_parameters(self):
+        self.run_case("unused_parameters")
 
 
 if __name__ == "__main__":
