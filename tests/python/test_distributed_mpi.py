@@ -56,7 +56,8 @@ class UnderMpiexec(unittest.TestCase):
                 pass
         if self.process is not None:
             self.process.kill()
-            self.process.communicate()
+            self.process.wait()
+            self.process.stdout.close()
 
     def start(self, text, size, timeout=30):
         path = self.folder / "program.py"
@@ -64,8 +65,7 @@ class UnderMpiexec(unittest.TestCase):
         environment = {**os.environ, "PATH": f"{os.path.dirname(MPIEXEC)}:{os.environ.get('PATH', '')}"}
         command = [*launcher(), "-n", str(size), sys.executable, path, self.folder, str(timeout)]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env=environment,
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=environment,
         )
 
     def said(self, rank, seconds=40):
@@ -73,8 +73,8 @@ class UnderMpiexec(unittest.TestCase):
         path, end = self.folder / f"said-{rank}", time.monotonic() + seconds
         while not path.exists():
             if time.monotonic() > end or self.process.poll() not in (None, 0):
-                self.process.kill()
-                self.fail(f"rank {rank} said nothing\n{self.process.communicate()[0]}")
+                self.end_all()
+                self.fail(f"rank {rank} said nothing")
             time.sleep(0.02)
         return path.read_text()
 
