@@ -1,134 +1,130 @@
-"""All-reduce on two ranks of this machine: Corten's ``mpi`` beside PyTorch's ``gloo``, in turns.
+"""Collectives of two processes beside PyTorch's, in one run: median times and their ratios.
 
-``python benches/collectives.py --torch-python P [--mpiexec M] [--backend mpi gloo]`` prints medians and their
-ratios. Both pairs of processes live during the whole run; the one that is not asked sleeps.
+    PYTHONPATH=python PYTHON_WITH_TORCH=P python benches/collectives.py [ROUNDS] [ENGINES]
+
+ENGINES are pairs as torch:gloo,corten:gloo,corten:mpi (those of mpi are started by mpiexec); the first is what the
+others are compared with. All processes are there from the start and take turns, so that a busy machine is busy for
+all of them; while one engine runs, the others wait for a message. A round times a call many times and keeps the
+median; the table has the median over rounds, and the smallest.
 """
 
-from __future__ import annotations
-
-import argparse
-import json
 import os
-import socket
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from multiprocessing.connection import Client, Listener
+from pathlib import Path
 
 SIZES = [4, 64 << 10, 4 << 20, 64 << 20]
-ROUNDS = 7
+REPEATS = {4: 300, 64 << 10: 100, 4 << 20: 15, 64 << 20: 3}
+CALLS = ["all_reduce", "broadcast", "all_gather", "reduce_scatter", "barrier"]
+RANKS = 2
 
 
-def calls(size):
-    """How many calls a round has."""
-    return 200 if size <= 64 << 10 else 20 if size <= 4 << 20 else 3
-
-
-def worker(library, backend):
-    """Does what the parent says: all-reduces of so many bytes, so many times; answers with the seconds of each."""
+def worker(library, backend, rank, store, address):
     if library == "torch":
         import torch
         import torch.distributed as dist
     else:
         import corten as torch
         import corten.distributed as dist
-    dist.init_process_group(backend)
     torch.set_num_threads(1)
-    control = socket.create_connection(("127.0.0.1", int(os.environ["BENCH_PORT"])))
-    lines = control.makefile("rw")
-    print(json.dumps([library, dist.get_rank()]), file=lines, flush=True)
-    for line in lines:
-        size, count = json.loads(line)
-        x = torch.zeros(size // 4)
-        seconds = []
-        for _ in range(count + 2):
+    if backend == "mpi":
+        dist.init_process_group("mpi")
+    else:
+        dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=RANKS)
+    channel = Client(address, "AF_UNIX")
+    channel.send(dist.get_rank())
+    while (task := channel.recv()) is not None:
+        call, nbytes, repeats = task
+        whole, part = torch.zeros(nbytes // 4), torch.zeros(max(1, nbytes // 4 // RANKS))
+        parts = torch.zeros(part.numel() * RANKS)
+        run = {
+            "all_reduce": lambda: dist.all_reduce(whole),
+            "broadcast": lambda: dist.broadcast(whole, 0),
+            "all_gather": lambda: dist.all_gather_into_tensor(parts, part),
+            "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, parts),
+            "barrier": lambda: dist.barrier(),
+        }[call]
+        run(), dist.barrier()
+        times = []
+        for _ in range(repeats):
             begun = time.perf_counter()
-            dist.all_reduce(x)
-            seconds.append(time.perf_counter() - begun)
-        print(json.dumps(seconds[2:]), file=lines, flush=True)
+            run()
+            times.append(time.perf_counter() - begun)
+        dist.barrier()
+        channel.send(statistics.median(times))
     dist.destroy_process_group()
 
 
-def free_port():
-    """A port that nobody listens at."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+class Engine:
+    """The processes of one library and back end."""
 
-
-class Pair:
-    """Two processes of one library."""
-
-    def __init__(self, library, backend, command, port):
-        self.name = f"{library} {backend}"
-        arguments = [os.path.abspath(__file__), "--worker", library, "--backend", backend]
-        environment = {**os.environ, "BENCH_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    def __init__(self, name, python, folder):
+        self.name = name
+        library, backend = name.split(":")
+        address = str(folder / name.replace(":", "-"))
+        listener = Listener(address, "AF_UNIX")
+        command = [python, os.path.abspath(__file__), "worker", library, backend]
+        environment = dict(os.environ)
+        if library == "torch":
+            environment.pop("PYTHONPATH", None)
         if backend == "mpi":
-            self.processes = [subprocess.Popen([*command, *arguments], env=environment)]
-            return
-        environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
-        self.processes = [
-            subprocess.Popen([*command, *arguments], env={**environment, "RANK": str(rank)}) for rank in range(2)
-        ]
+            starts = [["mpiexec", "-n", str(RANKS), *command, "0", "-", address]]
+        else:
+            starts = [[*command, str(rank), address + ".store", address] for rank in range(RANKS)]
+        self.processes = [subprocess.Popen(start, env=environment, stderr=subprocess.DEVNULL) for start in starts]
+        channels = [listener.accept() for _ in range(RANKS)]
+        self.channels = [channel for _, channel in sorted((channel.recv(), channel) for channel in channels)]
 
-    def meet(self, server):
-        """Waits for both."""
-        self.lines = [server.accept()[0].makefile("rw") for _ in range(2)]
-        for lines in self.lines:
-            lines.readline()
-
-    def measure(self, size):
-        """The seconds of the slower rank, call by call."""
-        for lines in self.lines:
-            print(json.dumps([size, calls(size)]), file=lines, flush=True)
-        answers = [json.loads(lines.readline()) for lines in self.lines]
-        return [max(pair) for pair in zip(*answers)]
+    def time(self, *task):
+        for channel in self.channels:
+            channel.send(task)
+        return max(channel.recv() for channel in self.channels)
 
     def end(self):
-        """Ends both."""
-        for lines in self.lines:
-            lines.close()
+        for channel in self.channels:
+            channel.send(None)
         for process in self.processes:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            process.wait(60)
 
 
-def main():
-    """Starts all pairs and prints the table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--torch-python")
-    parser.add_argument("--mpiexec", default="mpiexec", help="the launcher, with its options")
-    parser.add_argument("--backend", nargs="+", default=["mpi"])
-    parser.add_argument("--worker")
-    options = parser.parse_args()
-    if options.worker:
-        worker(options.worker, options.backend[0])
-        return
-    server = socket.create_server(("127.0.0.1", 0))
-    server.settimeout(120)
-    port = server.getsockname()[1]
-    pairs = [Pair("torch", "gloo", [options.torch_python], port)]
-    pairs[0].meet(server)
-    for backend in options.backend:
-        start = [*options.mpiexec.split(), "-n", "2"] if backend == "mpi" else []
-        pairs.append(Pair("corten", backend, [*start, sys.executable], port))
-        pairs[-1].meet(server)
-    for size in SIZES:
-        seconds = {pair.name: [] for pair in pairs}
-        for _ in range(ROUNDS):
-            for pair in pairs:
-                seconds[pair.name] += pair.measure(size)
-        medians = {name: statistics.median(found) for name, found in seconds.items()}
-        reference = medians[pairs[0].name]
-        row = "  ".join(
-            f"{name} {median * 1e6:10.1f} us ({reference / median:5.2f}x)" for name, median in medians.items()
-        )
-        print(f"{size:9} bytes  {row}", flush=True)
-    for pair in pairs:
-        pair.end()
+def shown(seconds):
+    return f"{seconds * 1e6:.0f} us" if seconds < 0.01 else f"{seconds * 1e3:.1f} ms"
+
+
+def main(rounds, names):
+    pythons = {"torch": os.environ.get("PYTHON_WITH_TORCH", sys.executable), "corten": sys.executable}
+    if any(name.endswith(":mpi") for name in names) and shutil.which("mpiexec") is None:
+        raise SystemExit("collectives: mpi needs mpiexec in PATH")
+    with tempfile.TemporaryDirectory() as folder:
+        engines = [Engine(name, pythons[name.split(":")[0]], Path(folder)) for name in names]
+        tasks = [(call, size) for call in CALLS for size in SIZES if call != "barrier" or size == 4]
+        times = {(task, name): [] for task in tasks for name in names}
+        for _ in range(rounds):
+            for task in tasks:
+                for engine in engines:
+                    times[task, engine.name].append(engine.time(*task, REPEATS[task[1]]))
+        for engine in engines:
+            engine.end()
+    print("| call | bytes | " + " | ".join(names) + " | " + " | ".join(f"{name}, ratio" for name in names[1:]) + " |")
+    print("|---" * (1 + len(names) * 2) + "|")
+    for task in tasks:
+        medians = [statistics.median(times[task, name]) for name in names]
+        best = [min(times[task, name]) for name in names]
+        cells = [f"{shown(median)} ({shown(least)})" for median, least in zip(medians, best, strict=True)]
+        pairs = zip(medians[1:], best[1:], strict=True)
+        ratios = [f"{medians[0] / median:.2f}x ({best[0] / least:.2f}x)" for median, least in pairs]
+        print(f"| {task[0]} | {task[1]} | " + " | ".join(cells + ratios) + " |")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["worker"]:
+        library, backend, rank, store, address = sys.argv[2:]
+        worker(library, backend, int(rank), store, address)
+    else:
+        rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+        main(rounds, (sys.argv[2] if len(sys.argv) > 2 else "torch:gloo,corten:gloo").split(","))

@@ -15,8 +15,11 @@ mod group;
 pub mod interrupt;
 pub mod memory;
 mod mpi;
+#[cfg(unix)]
+pub mod nccl;
 mod reduce;
 mod reduce_op;
+#[cfg(target_os = "linux")]
 mod reduction;
 pub mod store;
 mod threads;

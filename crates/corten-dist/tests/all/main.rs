@@ -8,4 +8,5 @@ mod gloo;
 mod groups;
 #[cfg(unix)]
 mod mpi;
+mod nccl;
 mod stores;
