@@ -33,7 +33,8 @@ class ProcessGroupMPI(Backend):
         Raises:
             DistBackendError: There is no library of MPI, or it is not the launcher's.
         """
-        handle = _C._dist_mpi_backend(list(ranks), timeout.total_seconds())
+        # Ranks of a program that is starting come late, however short its calls are.
+        handle = _C._dist_mpi_backend(list(ranks), max(timeout.total_seconds(), 60.0))
         if handle is None:
             return None
         made = ProcessGroupMPI.__new__(ProcessGroupMPI)

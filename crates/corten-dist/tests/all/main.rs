@@ -7,5 +7,6 @@ mod ddp;
 mod gloo;
 mod groups;
 #[cfg(unix)]
+mod mpi;
 mod nccl;
 mod stores;

@@ -1,9 +1,7 @@
 //! The back end `mpi`: this test starts itself under the launchers of MPI that are found. Each rank runs
 //! the test `a_rank`, which does nothing otherwise. Where no launcher is found, it says so.
 
-#[path = "mpi/launch.rs"]
 mod launch;
-#[path = "mpi/ranks.rs"]
 mod ranks;
 
 use launch::{Launcher, launchers};

@@ -98,7 +98,7 @@ impl Launcher {
         std::fs::create_dir_all(&folder).unwrap();
         let output = std::fs::File::create(folder.join("output")).unwrap();
         command
-            .args(["--exact", "a_rank", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "mpi::a_rank", "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env(FOLDER, &folder)
             .env("CORTEN_MPI_LIBRARY", &self.library)
