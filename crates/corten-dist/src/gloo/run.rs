@@ -1,6 +1,6 @@
 //! The collectives, each by gloo's of the same name or by the ones it is made of.
 
-use corten_core::DType;
+use corten_core::{Access, DType};
 use corten_ops::Tensor;
 
 use super::context::{CallSlot, Context, Direct};
@@ -31,54 +31,60 @@ pub(super) enum Collective {
 }
 
 impl Collective {
-    /// Takes the memory of a call's tensors; `size` is the number of ranks.
+    /// Takes the memory of a call's tensors; this is rank `rank` of `size`.
     ///
     /// # Errors
     /// As for [`Piece::of`], and `Runtime` for calls between two ranks and reductions that there are
     /// not.
-    pub(super) fn of(call: &Call, size: usize) -> Result<Self> {
+    pub(super) fn of(call: &Call, rank: usize, size: usize) -> Result<Self> {
         let name = call.name();
-        let one = |tensor: &Tensor| Piece::of(name, tensor);
-        let all = |tensors: &[Tensor]| Piece::of_all(name, tensors);
-        let equal_parts = |tensor: &Tensor| -> Result<Vec<Piece>> {
-            let whole = one(tensor)?;
+        let read = |tensor: &Tensor| Piece::of(name, tensor, Access::Read);
+        let written = |tensor: &Tensor| Piece::of(name, tensor, Access::Write);
+        let all_read = |tensors: &[Tensor]| Piece::of_all(name, tensors, Access::Read);
+        let all_written = |tensors: &[Tensor]| Piece::of_all(name, tensors, Access::Write);
+        let equal_parts = |whole: Piece| -> Vec<Piece> {
             let part = whole.nbytes() / size;
-            Ok((0..size).map(|rank| whole.part(rank * part, part)).collect())
+            (0..size).map(|rank| whole.part(rank * part, part)).collect()
         };
         let collective = match call {
             Call::AllReduce { tensor, op } => {
-                Self::AllReduce { data: one(tensor)?, op: op.clone() }
+                Self::AllReduce { data: written(tensor)?, op: op.clone() }
             }
-            Call::Broadcast { tensor, root } => Self::Broadcast { data: one(tensor)?, root: *root },
+            Call::Broadcast { tensor, root } => {
+                let data = if *root == rank { read(tensor)? } else { written(tensor)? };
+                Self::Broadcast { data, root: *root }
+            }
             Call::Reduce { tensor, root, op } => {
-                Self::Reduce { data: one(tensor)?, root: *root, op: op.clone() }
+                Self::Reduce { data: written(tensor)?, root: *root, op: op.clone() }
             }
             Call::AllGather { outputs, input } => {
-                Self::AllGather { outputs: all(outputs)?, input: one(input)? }
+                Self::AllGather { outputs: all_written(outputs)?, input: read(input)? }
             }
             Call::AllGatherInto { output, input } => {
-                Self::AllGather { outputs: equal_parts(output)?, input: one(input)? }
+                Self::AllGather { outputs: equal_parts(written(output)?), input: read(input)? }
             }
             Call::Gather { outputs, input, root } => {
-                Self::Gather { outputs: all(outputs)?, input: one(input)?, root: *root }
+                Self::Gather { outputs: all_written(outputs)?, input: read(input)?, root: *root }
             }
             Call::Scatter { output, inputs, root } => {
-                Self::Scatter { output: one(output)?, inputs: all(inputs)?, root: *root }
+                Self::Scatter { output: written(output)?, inputs: all_read(inputs)?, root: *root }
             }
-            Call::ReduceScatter { output, inputs, op } => {
-                Self::ReduceScatter { output: one(output)?, inputs: all(inputs)?, op: op.clone() }
-            }
+            Call::ReduceScatter { output, inputs, op } => Self::ReduceScatter {
+                output: written(output)?,
+                inputs: all_read(inputs)?,
+                op: op.clone(),
+            },
             Call::ReduceScatterInto { output, input, op } => Self::ReduceScatter {
-                output: one(output)?,
-                inputs: equal_parts(input)?,
+                output: written(output)?,
+                inputs: equal_parts(read(input)?),
                 op: op.clone(),
             },
             Call::AllToAll { outputs, inputs } => {
-                Self::AllToAll { outputs: all(outputs)?, inputs: all(inputs)? }
+                Self::AllToAll { outputs: all_written(outputs)?, inputs: all_read(inputs)? }
             }
             Call::AllToAllBase { output, input, output_splits, input_splits } => Self::AllToAll {
-                outputs: rows(one(output)?, output_splits),
-                inputs: rows(one(input)?, input_splits),
+                outputs: rows(written(output)?, output_splits),
+                inputs: rows(read(input)?, input_splits),
             },
             Call::Barrier { .. } => Self::Barrier,
             Call::Send { .. } | Call::Recv { .. } | Call::RecvAny { .. } | Call::Batch(_) => {
