@@ -3,7 +3,7 @@
 use corten_core::{Access, DType};
 use corten_ops::Tensor;
 
-use super::context::{CallSlot, Context, Direct};
+use super::context::{Algorithm, CallSlot, Context};
 use super::memory::Piece;
 use crate::engine::Call;
 use crate::error::{DistError, Result};
@@ -14,8 +14,9 @@ use crate::reduction;
 /// does so: one exchange takes less time than the two of a ring, until moving the bytes takes longer.
 const DIRECT_BYTES: usize = 512 << 10;
 
-/// More ranks than these make more messages than a ring's, though fewer one after another.
-const DIRECT_RANKS: usize = 8;
+/// More ranks than these take gloo's ring: others send more messages than that, though fewer one after
+/// another.
+const FEW_RANKS: usize = 8;
 
 /// A collective with its memory, ready to run on another thread.
 pub(super) enum Collective {
@@ -175,10 +176,14 @@ impl Ranks<'_> {
         if self.size > 1 {
             let function = reduction::function(op, data.dtype())?;
             let capacity = DIRECT_BYTES / (self.size - 1);
-            let is_direct = data.nbytes() <= capacity && self.size <= DIRECT_RANKS;
-            let signature = signature(op, data.dtype());
-            let direct = is_direct.then_some(Direct { capacity, signature });
-            self.context.all_reduce(data, function, direct, self.at)?;
+            let algorithm = if self.size > FEW_RANKS {
+                Algorithm::Ring
+            } else if data.nbytes() <= capacity {
+                Algorithm::Direct { capacity, signature: signature(op, data.dtype()) }
+            } else {
+                Algorithm::Parts
+            };
+            self.context.all_reduce(data, function, algorithm, self.at)?;
         }
         self.after(op, data)
     }
