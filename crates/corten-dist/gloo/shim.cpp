@@ -15,6 +15,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gloo/allgatherv.h>
@@ -40,8 +41,12 @@ using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
-// Prefix of the slots of `corten_gloo_allreduce_direct`; gloo's own collectives use 1 to 8.
+// Prefixes of the slots of the all-reduces that are not gloo's; its own collectives use 1 to 8.
 constexpr uint8_t kDirectSlotPrefix = 0x40;
+constexpr uint8_t kPartsSlotPrefix = 0x41;
+
+// The most that `corten_gloo_allreduce_parts` reduces at once, while the next bytes arrive.
+constexpr size_t kSegmentBytes = 1 << 20;
 
 }  // namespace
 
@@ -249,7 +254,7 @@ Options options_for(CortenGlooContext* context, uint32_t tag, int64_t timeout_ms
 }  // namespace
 
 // The version of these functions, which a loader compares with its own.
-EXPORT int corten_gloo_interface() { return 2; }
+EXPORT int corten_gloo_interface() { return 3; }
 
 // gloo's version as one number: 10000 * major + 100 * minor + patch.
 EXPORT int corten_gloo_version() { return GLOO_VERSION; }
@@ -354,6 +359,78 @@ EXPORT int corten_gloo_allreduce_direct(CortenGlooContext* context, void* data, 
       reduce(user, operand(0), operand(0), operand(rank), count);
     }
     std::memcpy(data, operand(0), length);
+  });
+}
+
+// As `corten_gloo_allreduce`, in two steps: rank r gets the r-th part of all operands and reduces it, then gives it to
+// all. As many bytes as in a ring go over the wire, but one rank waits for another twice and not twice for each.
+EXPORT int corten_gloo_allreduce_parts(CortenGlooContext* context, void* data, size_t count, size_t element_size,
+                                       CortenGlooReduce reduce, void* user, uint32_t tag, int64_t timeout_ms,
+                                       CortenGlooError error) {
+  return guarded(error, [&] {
+    auto& ctx = *context->context;
+    const auto deadline = Clock::now() + Milliseconds(timeout_ms);
+    const auto operands = gloo::Slot::build(kPartsSlotPrefix, tag), results = operands + uint8_t{1};
+    const size_t total = count * element_size;
+    const size_t part = (count + ctx.size - 1) / ctx.size * element_size;
+    const size_t segment = std::max<size_t>(1, kSegmentBytes / element_size) * element_size;
+    auto peer = [&](int distance) { return (ctx.rank + distance) % ctx.size; };
+    // The segments of a rank's part: place and size in bytes.
+    auto segments = [&](int rank) {
+      std::vector<std::pair<size_t, size_t>> all;
+      for (size_t at = rank * part, end = std::min(total, at + part); at < end; at += segment) {
+        all.emplace_back(at, std::min(segment, end - at));
+      }
+      return all;
+    };
+    // Of each peer's operand, two segments have a place: one arrives while the other is reduced.
+    char* const memory = scratch(2 * segment * ctx.size);
+    auto own = ctx.createUnboundBuffer(data, total);
+    std::vector<Buffer> received(ctx.size);
+    const auto mine = segments(ctx.rank);
+    auto receive = [&](int rank, size_t index) {
+      if (index < mine.size()) {
+        received[rank]->recv(rank, operands, index % 2 * segment, mine[index].second);
+      }
+    };
+    size_t sends = 0, receives = 0;
+    for (int distance = 1; distance < ctx.size; distance++) {
+      const int rank = peer(distance);
+      received[rank] = ctx.createUnboundBuffer(memory + 2 * segment * rank, 2 * segment);
+      receive(rank, 0);
+      receive(rank, 1);
+      // A result comes only after the operand that lies in its place has left.
+      for (const auto& [at, length] : segments(rank)) {
+        own->recv(rank, results, at, length);
+        receives++;
+      }
+    }
+    for (int distance = 1; distance < ctx.size; distance++) {
+      for (const auto& [at, length] : segments(peer(distance))) {
+        own->send(peer(distance), operands, at, length);
+        sends++;
+      }
+    }
+    for (size_t index = 0; index < mine.size(); index++) {
+      const auto [at, length] = mine[index];
+      char* const sum = bytes(data) + at;
+      for (int distance = 1; distance < ctx.size; distance++) {
+        const int rank = peer(distance);
+        received[rank]->waitRecv(deadline);
+        reduce(user, sum, sum, memory + 2 * segment * rank + index % 2 * segment, length / element_size);
+        receive(rank, index + 2);
+      }
+      for (int distance = 1; distance < ctx.size; distance++) {
+        own->send(peer(distance), results, at, length);
+        sends++;
+      }
+    }
+    for (; receives > 0; receives--) {
+      own->waitRecv(deadline);
+    }
+    for (; sends > 0; sends--) {
+      own->waitSend(deadline);
+    }
   });
 }
 

@@ -93,13 +93,16 @@ pub(super) struct CallSlot {
     pub(super) timeout: Duration,
 }
 
-/// One exchange of all operands, for few bytes.
+/// How an all-reduce goes, the same on all ranks.
 #[derive(Clone, Copy)]
-pub(super) struct Direct {
-    /// The most bytes that an operand has where ranks exchange all, the same on all ranks.
-    pub(super) capacity: usize,
-    /// What is reduced and how; ranks compare it.
-    pub(super) signature: u64,
+pub(super) enum Algorithm {
+    /// gloo's ring.
+    Ring,
+    /// Each rank reduces a part of all operands and gives it to all.
+    Parts,
+    /// Each rank gets all of all operands. None has more bytes than `capacity`; `signature` tells what is
+    /// reduced and how, and ranks compare it.
+    Direct { capacity: usize, signature: u64 },
 }
 
 /// A rank's connections to all others.
@@ -158,41 +161,26 @@ impl Context {
         &self,
         data: &Piece,
         function: Reduction,
-        direct: Option<Direct>,
+        algorithm: Algorithm,
         at: CallSlot,
     ) -> Result<()> {
         let (count, itemsize) = (data.count(), data.dtype().itemsize());
         let (nobody, time) = (ptr::null_mut(), milliseconds(at.timeout));
-        // SAFETY: the piece has so many elements, which the function is for; `data` outlives the call. With
-        // `direct`, they are not more bytes than its capacity.
+        // SAFETY: the piece has so many elements, which the function is for; `data` outlives the call. The
+        // direct algorithm is chosen for operands within its capacity.
         checked(|error| unsafe {
-            let data = data.pointer();
-            match direct {
-                Some(Direct { capacity, signature }) => (self.functions.allreduce_direct)(
-                    self.handle,
-                    data,
-                    count,
-                    itemsize,
-                    function,
-                    nobody,
-                    capacity,
-                    signature,
-                    at.tag,
-                    time,
-                    error,
-                ),
-                None => (self.functions.allreduce)(
-                    self.handle,
-                    data,
-                    count,
-                    itemsize,
-                    function,
-                    nobody,
-                    at.tag,
-                    time,
-                    error,
-                ),
-            }
+            let (handle, data, functions) = (self.handle, data.pointer(), self.functions);
+            let run = match algorithm {
+                Algorithm::Ring => functions.allreduce,
+                Algorithm::Parts => functions.allreduce_parts,
+                Algorithm::Direct { capacity, signature } => {
+                    return (functions.allreduce_direct)(
+                        handle, data, count, itemsize, function, nobody, capacity, signature,
+                        at.tag, time, error,
+                    );
+                }
+            };
+            run(handle, data, count, itemsize, function, nobody, at.tag, time, error)
         })
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use corten_core::config;
+use corten_core::{Access, config};
 
 use super::context::{CallSlot, Context, Device, Transfer};
 use super::memory::Piece;
@@ -106,7 +106,7 @@ impl GlooEngine {
     }
 
     fn start_collective(&self, call: &Call, options: &CallOptions) -> Result<Arc<Work>> {
-        let collective = Collective::of(call, self.shared.size)?;
+        let collective = Collective::of(call, self.shared.rank, self.shared.size)?;
         let work = Work::new(call.name(), call.outputs());
         // The lock is kept until the task is in the queue: tags are in the order of tasks.
         let mut state = self.shared.running()?;
@@ -134,13 +134,15 @@ impl GlooEngine {
         let context = &self.shared.context;
         let transfer = match call {
             Call::Send { tensor, to, tag } => {
-                context.send(Piece::of(name, tensor)?, self.other(*to)?, slot(*tag))
+                context.send(Piece::of(name, tensor, Access::Read)?, self.other(*to)?, slot(*tag))
             }
-            Call::Recv { tensor, from, tag } => {
-                context.recv(Piece::of(name, tensor)?, Some(self.other(*from)?), slot(*tag))
-            }
+            Call::Recv { tensor, from, tag } => context.recv(
+                Piece::of(name, tensor, Access::Write)?,
+                Some(self.other(*from)?),
+                slot(*tag),
+            ),
             Call::RecvAny { tensor, tag } => {
-                context.recv(Piece::of(name, tensor)?, None, slot(*tag))
+                context.recv(Piece::of(name, tensor, Access::Write)?, None, slot(*tag))
             }
             _ => return self.start_collective(call, options),
         };

@@ -10,7 +10,7 @@
 
 use std::ffi::c_void;
 
-use corten_core::{DType, Device, LentMemory, Storage};
+use corten_core::{Access, AccessSet, DType, Device, LentMemory, Storage};
 use corten_ops::Tensor;
 
 use crate::error::{DistError, Result};
@@ -25,11 +25,12 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// The memory of a tensor; `call` is named in errors.
+    /// The memory of a tensor, for reading or for writing; `call` is named in errors.
     ///
     /// # Errors
-    /// `Runtime` for tensors that are not dense, not in memory of the CPU, or not aligned.
-    pub(super) fn of(call: &str, tensor: &Tensor) -> Result<Self> {
+    /// `Runtime` for tensors that are not dense, not in memory of the CPU, not aligned, or must not be
+    /// written.
+    pub(super) fn of(call: &str, tensor: &Tensor, access: Access) -> Result<Self> {
         let refused = |what: String| DistError::runtime(format!("gloo: {call}: {what}"));
         if !tensor.device().is_cpu() {
             return Err(refused(format!(
@@ -40,6 +41,9 @@ impl Piece {
         if !tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg() {
             return Err(refused(String::from("Tensors must be contiguous")));
         }
+        // Entered for a moment: recorded programs run, memory that is shared until it is written is
+        // copied, and memory that must not be written says so.
+        drop(AccessSet::acquire(&[(tensor, access)])?);
         let itemsize = tensor.itemsize();
         let storage = tensor.storage()?;
         let piece = Self {
@@ -71,8 +75,8 @@ impl Piece {
     ///
     /// # Errors
     /// As [`of`](Self::of).
-    pub(super) fn of_all(call: &str, tensors: &[Tensor]) -> Result<Vec<Self>> {
-        tensors.iter().map(|tensor| Self::of(call, tensor)).collect()
+    pub(super) fn of_all(call: &str, tensors: &[Tensor], access: Access) -> Result<Vec<Self>> {
+        tensors.iter().map(|tensor| Self::of(call, tensor, access)).collect()
     }
 
     /// The first byte.

@@ -1,9 +1,9 @@
 //! The collectives, each by gloo's of the same name or by the ones it is made of.
 
-use corten_core::DType;
+use corten_core::{Access, DType};
 use corten_ops::Tensor;
 
-use super::context::{CallSlot, Context, Direct};
+use super::context::{Algorithm, CallSlot, Context};
 use super::memory::Piece;
 use crate::engine::Call;
 use crate::error::{DistError, Result};
@@ -14,8 +14,9 @@ use crate::reduction;
 /// does so: one exchange takes less time than the two of a ring, until moving the bytes takes longer.
 const DIRECT_BYTES: usize = 512 << 10;
 
-/// More ranks than these make more messages than a ring's, though fewer one after another.
-const DIRECT_RANKS: usize = 8;
+/// More ranks than these take gloo's ring: others send more messages than that, though fewer one after
+/// another.
+const FEW_RANKS: usize = 8;
 
 /// A collective with its memory, ready to run on another thread.
 pub(super) enum Collective {
@@ -31,54 +32,60 @@ pub(super) enum Collective {
 }
 
 impl Collective {
-    /// Takes the memory of a call's tensors; `size` is the number of ranks.
+    /// Takes the memory of a call's tensors; this is rank `rank` of `size`.
     ///
     /// # Errors
     /// As for [`Piece::of`], and `Runtime` for calls between two ranks and reductions that there are
     /// not.
-    pub(super) fn of(call: &Call, size: usize) -> Result<Self> {
+    pub(super) fn of(call: &Call, rank: usize, size: usize) -> Result<Self> {
         let name = call.name();
-        let one = |tensor: &Tensor| Piece::of(name, tensor);
-        let all = |tensors: &[Tensor]| Piece::of_all(name, tensors);
-        let equal_parts = |tensor: &Tensor| -> Result<Vec<Piece>> {
-            let whole = one(tensor)?;
+        let read = |tensor: &Tensor| Piece::of(name, tensor, Access::Read);
+        let written = |tensor: &Tensor| Piece::of(name, tensor, Access::Write);
+        let all_read = |tensors: &[Tensor]| Piece::of_all(name, tensors, Access::Read);
+        let all_written = |tensors: &[Tensor]| Piece::of_all(name, tensors, Access::Write);
+        let equal_parts = |whole: Piece| -> Vec<Piece> {
             let part = whole.nbytes() / size;
-            Ok((0..size).map(|rank| whole.part(rank * part, part)).collect())
+            (0..size).map(|rank| whole.part(rank * part, part)).collect()
         };
         let collective = match call {
             Call::AllReduce { tensor, op } => {
-                Self::AllReduce { data: one(tensor)?, op: op.clone() }
+                Self::AllReduce { data: written(tensor)?, op: op.clone() }
             }
-            Call::Broadcast { tensor, root } => Self::Broadcast { data: one(tensor)?, root: *root },
+            Call::Broadcast { tensor, root } => {
+                let data = if *root == rank { read(tensor)? } else { written(tensor)? };
+                Self::Broadcast { data, root: *root }
+            }
             Call::Reduce { tensor, root, op } => {
-                Self::Reduce { data: one(tensor)?, root: *root, op: op.clone() }
+                Self::Reduce { data: written(tensor)?, root: *root, op: op.clone() }
             }
             Call::AllGather { outputs, input } => {
-                Self::AllGather { outputs: all(outputs)?, input: one(input)? }
+                Self::AllGather { outputs: all_written(outputs)?, input: read(input)? }
             }
             Call::AllGatherInto { output, input } => {
-                Self::AllGather { outputs: equal_parts(output)?, input: one(input)? }
+                Self::AllGather { outputs: equal_parts(written(output)?), input: read(input)? }
             }
             Call::Gather { outputs, input, root } => {
-                Self::Gather { outputs: all(outputs)?, input: one(input)?, root: *root }
+                Self::Gather { outputs: all_written(outputs)?, input: read(input)?, root: *root }
             }
             Call::Scatter { output, inputs, root } => {
-                Self::Scatter { output: one(output)?, inputs: all(inputs)?, root: *root }
+                Self::Scatter { output: written(output)?, inputs: all_read(inputs)?, root: *root }
             }
-            Call::ReduceScatter { output, inputs, op } => {
-                Self::ReduceScatter { output: one(output)?, inputs: all(inputs)?, op: op.clone() }
-            }
+            Call::ReduceScatter { output, inputs, op } => Self::ReduceScatter {
+                output: written(output)?,
+                inputs: all_read(inputs)?,
+                op: op.clone(),
+            },
             Call::ReduceScatterInto { output, input, op } => Self::ReduceScatter {
-                output: one(output)?,
-                inputs: equal_parts(input)?,
+                output: written(output)?,
+                inputs: equal_parts(read(input)?),
                 op: op.clone(),
             },
             Call::AllToAll { outputs, inputs } => {
-                Self::AllToAll { outputs: all(outputs)?, inputs: all(inputs)? }
+                Self::AllToAll { outputs: all_written(outputs)?, inputs: all_read(inputs)? }
             }
             Call::AllToAllBase { output, input, output_splits, input_splits } => Self::AllToAll {
-                outputs: rows(one(output)?, output_splits),
-                inputs: rows(one(input)?, input_splits),
+                outputs: rows(written(output)?, output_splits),
+                inputs: rows(read(input)?, input_splits),
             },
             Call::Barrier { .. } => Self::Barrier,
             Call::Send { .. } | Call::Recv { .. } | Call::RecvAny { .. } | Call::Batch(_) => {
@@ -169,10 +176,14 @@ impl Ranks<'_> {
         if self.size > 1 {
             let function = reduction::function(op, data.dtype())?;
             let capacity = DIRECT_BYTES / (self.size - 1);
-            let is_direct = data.nbytes() <= capacity && self.size <= DIRECT_RANKS;
-            let signature = signature(op, data.dtype());
-            let direct = is_direct.then_some(Direct { capacity, signature });
-            self.context.all_reduce(data, function, direct, self.at)?;
+            let algorithm = if self.size > FEW_RANKS {
+                Algorithm::Ring
+            } else if data.nbytes() <= capacity {
+                Algorithm::Direct { capacity, signature: signature(op, data.dtype()) }
+            } else {
+                Algorithm::Parts
+            };
+            self.context.all_reduce(data, function, algorithm, self.at)?;
         }
         self.after(op, data)
     }

@@ -161,6 +161,16 @@ fn every_reduction(rank: &Rank) {
             assert!(bytes(&inputs[0]) == numbers.bytes(me), "inputs of {what}");
         }
     }
+    // Many segments of a large tensor, the last of them shorter.
+    let numbers = Numbers { dtype: DType::Int32, count: 1_000_003 };
+    let operands: Vec<Vec<u8>> = (0..size).map(|r| numbers.bytes(r)).collect();
+    let data = rank.own(&numbers, me);
+    rank.call(Call::AllReduce { tensor: data.clone(), op: ReduceOp::Max });
+    let expected = (0..numbers.count).flat_map(|index| {
+        let element = |bytes: &Vec<u8>| bytes[4 * index]; // little endian, and less than 256
+        [operands.iter().map(element).max().unwrap_or(0), 0, 0, 0]
+    });
+    assert!(bytes(&data).into_iter().eq(expected), "allreduce of many segments");
     refused(rank);
 }
 
