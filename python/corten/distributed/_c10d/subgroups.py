@@ -119,7 +119,8 @@ def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None,
     kept, devices = _kept_backends(parent, name_of_backend, backend)
     timeout = _get_default_timeout(kept) if timeout is None else timeout
     _check_valid_timeout(timeout)
-    if not any(getattr(parent._get_backend(device), "supports_splitting", False) for device in devices or parent._device_types):
+    engines = [parent._get_backend(device) for device in devices or parent._device_types]
+    if not any(getattr(engine, "supports_splitting", False) for engine in engines):
         raise RuntimeError(
             "No backend for the parent process group or its backend does not support splitting"
         )
