@@ -285,6 +285,35 @@ class Groups(unittest.TestCase):
         dist.all_reduce(tensor, group=local)
         self.assertEqual(tensor[0].item(), [1.0, 5.0][dist.get_rank() // 2])
 
+    @ranks(4)
+    def test_splitting(self):
+        rank = dist.get_rank()
+        group = dist.split_group(split_ranks=[[0, 2], [1, 3]])
+        self.assertEqual(dist.get_process_group_ranks(group), [rank % 2, rank % 2 + 2])
+        tensor = full(float(rank))
+        dist.all_reduce(tensor, group=group)
+        self.assertEqual(tensor[0].item(), [2.0, 4.0][rank % 2])
+        for given, text in ((None, "cannot be None or empty"), ([[]], "cannot be empty"), ([[0, 0]], "duplicate ranks")):
+            with self.assertRaisesRegex(ValueError, text):
+                dist.split_group(split_ranks=given)
+
+    @ranks(4)
+    def test_shrinking(self):
+        rank = dist.get_rank()
+        part = dist.new_group([0, 1, 2])
+        if rank in (0, 2):
+            smaller = dist.shrink_group([1], group=part)
+            tensor = full(float(rank))
+            dist.all_reduce(tensor, group=smaller)
+            self.assertEqual((tensor[0].item(), dist.get_process_group_ranks(smaller)), (2.0, [0, 2]))
+        dist.barrier()
+        if rank != 3:
+            made = dist.shrink_group([3])
+            self.assertIs(dist.group.WORLD, made)
+            tensor = full(float(rank))
+            dist.all_reduce(tensor)
+            self.assertEqual((tensor[0].item(), dist.get_world_size()), (3.0, 3))
+
     @ranks(2)
     def test_the_default_group(self):
         self.assertTrue(dist.is_initialized() and dist.is_available())

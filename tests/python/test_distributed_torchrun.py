@@ -33,6 +33,8 @@ class Programs(unittest.TestCase):
         """The path of a program, which says what its environment is."""
         path = self.folder / "program.py"
         head = f"import json, os, sys, time\nenv = {{name: os.environ[name] for name in {NAMES!r}}}\n"
+        # One write a line: lines of several processes do not mix.
+        head += "def say(*words, to=1):\n    os.write(to, (' '.join(map(str, words)) + '\\n').encode())\n"
         path.write_text(head + textwrap.dedent(text))
         return str(path)
 
@@ -54,7 +56,7 @@ class Programs(unittest.TestCase):
 
 class Starting(Programs):
     def test_environment(self):
-        program = self.program("print(json.dumps([env, sys.argv[1:], os.environ['MASTER_PORT'] != '']), flush=True)")
+        program = self.program("say(json.dumps([env, sys.argv[1:], os.environ['MASTER_PORT'] != '']))")
         code, output, errors = self.run_program("--nproc-per-node", 2, program, "a", "--b")
         self.assertEqual(code, 0, errors)
         found = sorted((json.loads(line) for line in output.splitlines()), key=lambda each: each[0]["RANK"])
@@ -63,13 +65,13 @@ class Starting(Programs):
             self.assertEqual(arguments, ["a", "--b"])
 
     def test_settings_from_the_environment(self):
-        program = self.program("print(env['WORLD_SIZE'])")
+        program = self.program("say(env['WORLD_SIZE'])")
         code, output, errors = self.run_program(program, PET_NPROC_PER_NODE="2")
         self.assertEqual((code, output.split()), (0, ["2", "2"]), errors)
 
     def test_restart(self):
         program = self.program("""
-            print(env["RANK"], env["TORCHELASTIC_RESTART_COUNT"], flush=True)
+            say(env["RANK"], env["TORCHELASTIC_RESTART_COUNT"])
             if env["TORCHELASTIC_RESTART_COUNT"] == "0":
                 time.sleep(30) if env["RANK"] == "0" else sys.exit(3)
         """)
@@ -105,7 +107,7 @@ class Starting(Programs):
         program = self.program("""
             import signal
             def end(number, frame):
-                print("told", flush=True)
+                say("told")
                 sys.exit(0)
             signal.signal(signal.SIGTERM, end)
             open(f"pid{env['RANK']}.part", "w").write(str(os.getpid()))
@@ -137,7 +139,7 @@ class Starting(Programs):
             time.sleep(0.05)
 
     def test_files(self):
-        program = self.program("print('out', env['RANK']); print('err', env['RANK'], file=sys.stderr)")
+        program = self.program("say('out', env['RANK']); say('err', env['RANK'], to=2)")
         logs = self.folder / "logs"
         code, output, errors = self.run_program(
             "--nproc-per-node", 2, "--log-dir", logs, "--redirects", "0:1,1:3", "--tee", "0:1", program
@@ -173,7 +175,7 @@ class Machines(Programs):
                 time.sleep(30) if rank == 0 else sys.exit(1)
             store.set(f"rank {rank}", "here")
             store.wait([f"rank {other}" for other in range(size)])
-            print(env["GROUP_RANK"], rank, size, flush=True)
+            say(env["GROUP_RANK"], rank, size)
         """)
         processes = [self.start(*each, *arguments[1:], program, *arguments[0]) for each in self.each]
         for process in processes:

@@ -36,7 +36,7 @@ _VALUES = (
     ("log-dir", None, str, "The folder of files with output."),
     ("redirects", "0", str, "Streams that go to files: 1 output, 2 errors, 3 both, or by local rank 0:3,1:2."),
     ("tee", "0", str, "Streams that go to files and are shown: as --redirects."),
-    ("log-line-prefix-template", None, str, "What stands before shown lines, with ${role_name}, ${local_rank}, ${rank}."),
+    ("log-line-prefix-template", None, str, "What stands before shown lines: ${role_name}, ${local_rank}, ${rank}."),
     ("local-ranks-filter", "", str, "The local ranks whose output is shown: 0,1,…"),
     ("node-rank", 0, int, "The number of this machine, of static meetings."),
     ("master-addr", "127.0.0.1", str, "The machine with number 0, of static meetings."),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 
 import corten
 from corten._C import _distributed_c10d as native
 from corten._C._distributed_c10d import PrefixStore, ProcessGroup
 from corten.distributed._c10d.backends import Backend, BackendConfig, _get_default_timeout
 from corten.distributed._c10d.groups import (
-    _abort_process_group, _check_valid_timeout, _hash_ranks_to_str, _new_process_group_helper,
-    _process_group_name, _register_pg_in_world, destroy_process_group, new_group,
+    _abort_process_group, _check_valid_timeout, _new_process_group_helper, _process_group_name,
+    _register_pg_in_world, destroy_process_group, new_group,
 )
 from corten.distributed._c10d.world import (
     GroupMember, _get_default_group, _group_or_default_group, _rank_not_in_group, _update_default_pg, _world,
@@ -119,7 +120,8 @@ def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None,
     kept, devices = _kept_backends(parent, name_of_backend, backend)
     timeout = _get_default_timeout(kept) if timeout is None else timeout
     _check_valid_timeout(timeout)
-    if not any(getattr(parent._get_backend(device), "supports_splitting", False) for device in devices or parent._device_types):
+    engines = [parent._get_backend(device) for device in devices or parent._device_types]
+    if not any(getattr(engine, "supports_splitting", False) for engine in engines):
         raise RuntimeError(
             "No backend for the parent process group or its backend does not support splitting"
         )
@@ -213,12 +215,13 @@ def shrink_group(ranks_to_exclude, group=None, shrink_flags=SHRINK_DEFAULT, pg_o
     backend, store = _world.pg_map[pg]
     desc, device, default = pg.group_desc, pg.bound_device_id, _get_default_group()
     place = remaining.index(members[pg.rank()])
-    store = PrefixStore(f"shrunk/{_hash_ranks_to_str(remaining)}", store)
+    # Ranks count groups differently when only some of them shrink one, so that the name is not of the count.
+    name = hashlib.sha1(f"{pg.group_name}/{remaining}".encode(), usedforsecurity=False).hexdigest()
+    store = PrefixStore(f"shrunk/{name}", store)
     if shrink_flags & SHRINK_ABORT:
         with contextlib.suppress(RuntimeError):
             pg.abort()
     _end_of_shrunk(pg, is_default)
-    name = _process_group_name(remaining, use_hashed_name=True)
     made, _ = _new_process_group_helper(
         len(remaining), place, [] if is_default else remaining, backend, store, name,
         backend_options=pg_options, timeout=_get_default_timeout(backend), device_id=device, group_desc=desc,

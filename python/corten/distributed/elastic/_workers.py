@@ -159,6 +159,12 @@ class _Tail(threading.Thread):
         self.join()
 
 
+def _with_rank(argument, local_rank):
+    if not isinstance(argument, str):
+        return argument
+    return string.Template(argument).safe_substitute(local_rank=local_rank)
+
+
 class Workers:
     """The processes of one round.
 
@@ -172,7 +178,7 @@ class Workers:
     def __init__(self, config, entrypoint, args, envs):
         self.logs = config.logs_specs.reify(envs)
         self.processes, self._tails = [], []
-        self._name = entrypoint if isinstance(entrypoint, str) else getattr(entrypoint, "__qualname__", repr(entrypoint))
+        self._name = entrypoint if isinstance(entrypoint, str) else repr(entrypoint)
         try:
             for local_rank, env in envs.items():
                 self.processes.append(self._start(config, entrypoint, args, local_rank, env))
@@ -185,7 +191,7 @@ class Workers:
         if self.logs.error_files.get(local_rank):
             env["TORCHELASTIC_ERROR_FILE"] = self.logs.error_files[local_rank]
         out, err = self.logs.stdouts.get(local_rank, ""), self.logs.stderrs.get(local_rank, "")
-        args = [string.Template(each).safe_substitute(local_rank=local_rank) if isinstance(each, str) else each for each in args]
+        args = [_with_rank(each, local_rank) for each in args]
         if isinstance(entrypoint, str):
             # What the starter has loaded is not loaded in others.
             return _Command([entrypoint, *map(str, args)], {**os.environ, **env}, out, err, local_rank)

@@ -40,7 +40,10 @@ def parse_rendezvous_endpoint(endpoint, default_port):
     host, colon, port = endpoint, "", ""
     if endpoint.count(":") == 1 or endpoint.startswith("["):
         found = re.fullmatch(r"\[(.*)\](?::(.*))?", endpoint)
-        host, colon, port = (found[1], ":" if found[2] is not None else "", found[2] or "") if found else endpoint.partition(":")
+        if found:
+            host, colon, port = found[1], ":" if found[2] is not None else "", found[2] or ""
+        else:
+            host, colon, port = endpoint.partition(":")
     if colon and not (port.isdigit() and int(port) < 2**16):
         raise ValueError(
             f"The port number of the rendezvous endpoint '{endpoint}' must be an integer between 0 and 65536."
