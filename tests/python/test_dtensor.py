@@ -68,7 +68,8 @@ class Making(unittest.TestCase):
         part = dt.distribute_tensor(whole, mesh, [Shard(0)]).to_local()
         shape, offset = utils.compute_local_shape_and_global_offset(whole.shape, mesh, [Shard(0)])
         rank = mesh.get_local_rank()
-        self.assertEqual((shape, offset), [((2, 2), (0, 0)), ((2, 2), (2, 0)), ((2, 2), (4, 0)), ((0, 2), (6, 0))][rank])
+        expected = [((2, 2), (0, 0)), ((2, 2), (2, 0)), ((2, 2), (4, 0)), ((0, 2), (6, 0))]
+        self.assertEqual((shape, offset), expected[rank])
         self.assertEqual(tuple(part.shape), shape)
 
     @on_ranks()

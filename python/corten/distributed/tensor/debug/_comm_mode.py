@@ -14,7 +14,8 @@ __all__ = ["CommDebugMode"]
 _NAMESPACES = ("_c10d_functional", "_c10d_functional_autograd", "_dtensor", "c10d", "c10d_functional")
 
 #: Operators of these namespaces that move nothing themselves.
-_NO_COLLECTIVES = ("wait_tensor", "_allgather_base_coalesced_", "_wrap_tensor_autograd", "barrier", "monitored_barrier_")
+_NO_COLLECTIVES = ("wait_tensor", "_allgather_base_coalesced_", "_wrap_tensor_autograd", "barrier",
+                   "monitored_barrier_")
 
 #: The functional operator that a collective of a process group is counted as.
 _AS = {
