@@ -99,6 +99,8 @@ class Making(unittest.TestCase):
         made = dt.full((3, 2), 7, device_mesh=mesh, placements=[Shard(-1)])
         self.assertEqual((made.dtype, made.placements), (torch.int64, (Shard(1),)))
         self.assertEqual(made.full_tensor().tolist(), [[7, 7]] * 3)
+        made = dt.linspace(0, 1, 5, device_mesh=mesh, placements=[Shard(0)])
+        self.assertTrue(torch.equal(made.full_tensor(), torch.linspace(0, 1, 5)))
         self.assertEqual(dt.empty([4], device_mesh=mesh, placements=[Shard(0)]).to_local().numel(), 2)
 
     @on_ranks()
