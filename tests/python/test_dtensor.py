@@ -68,7 +68,8 @@ class Making(unittest.TestCase):
         part = dt.distribute_tensor(whole, mesh, [Shard(0)]).to_local()
         shape, offset = utils.compute_local_shape_and_global_offset(whole.shape, mesh, [Shard(0)])
         rank = mesh.get_local_rank()
-        self.assertEqual((shape, offset), [((2, 2), (0, 0)), ((2, 2), (2, 0)), ((2, 2), (4, 0)), ((0, 2), (6, 0))][rank])
+        expected = [((2, 2), (0, 0)), ((2, 2), (2, 0)), ((2, 2), (4, 0)), ((0, 2), (6, 0))]
+        self.assertEqual((shape, offset), expected[rank])
         self.assertEqual(tuple(part.shape), shape)
 
     @on_ranks()
@@ -98,6 +99,8 @@ class Making(unittest.TestCase):
         made = dt.full((3, 2), 7, device_mesh=mesh, placements=[Shard(-1)])
         self.assertEqual((made.dtype, made.placements), (torch.int64, (Shard(1),)))
         self.assertEqual(made.full_tensor().tolist(), [[7, 7]] * 3)
+        made = dt.linspace(0, 1, 5, device_mesh=mesh, placements=[Shard(0)])
+        self.assertTrue(torch.equal(made.full_tensor(), torch.linspace(0, 1, 5)))
         self.assertEqual(dt.empty([4], device_mesh=mesh, placements=[Shard(0)]).to_local().numel(), 2)
 
     @on_ranks()

@@ -113,7 +113,7 @@ class Operators(unittest.TestCase):
     def test_two_ranks(self):
         for family in CASES:
             with self.subTest(family):
-                for found in run_ranks(2, lambda family=family: failures((2,), family, 8)):
+                for found in run_ranks(2, lambda family=family: failures((2,), family, 5)):
                     self.assertEqual(found, [])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import corten
 from corten.distributed.tensor._api import DTensor, _checked, _current_mesh
 from corten.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta, contiguous_stride
@@ -9,10 +11,11 @@ from corten.distributed.tensor._random import own_part, region
 from corten.distributed.tensor._utils import compute_local_shape_and_global_offset, normalize_to_torch_size
 from corten.distributed.tensor.placement_types import Partial, Replicate
 
-__all__ = ["empty", "full", "ones", "rand", "randn", "zeros"]
+__all__ = ["empty", "full", "linspace", "logspace", "ones", "rand", "randn", "zeros"]
 
 
-def _made(fill, size, dtype, layout, requires_grad, device_mesh, placements, random=False):
+def _made(fill, size, dtype, layout, requires_grad, device_mesh, placements, random=False, whole=False):
+    whole = whole or random
     mesh = device_mesh or _current_mesh()
     placements = [Replicate()] * mesh.ndim if placements is None else list(placements)
     if len(placements) != mesh.ndim:
@@ -22,12 +25,12 @@ def _made(fill, size, dtype, layout, requires_grad, device_mesh, placements, ran
     placements = _checked(placements, mesh, len(size))
     dtype = corten.get_default_dtype() if dtype is None else dtype
     options = {"dtype": dtype, "device": mesh.device_type}
-    if random and any(isinstance(one, Partial) for one in placements):
-        raise AssertionError("random numbers are no terms of a reduction: Partial is not supported")
+    if whole and any(isinstance(one, Partial) for one in placements):
+        raise AssertionError("elements that differ are no terms of a reduction: Partial is not supported")
     if mesh.get_coordinate() is None:
         local = corten.empty((0,), **options)
-    elif random:
-        with region(mesh):
+    elif whole:
+        with region(mesh) if random else contextlib.nullcontext():
             local = own_part(fill(size, **options), mesh, placements)
     else:
         shape, _ = compute_local_shape_and_global_offset(size, mesh, placements)
@@ -79,3 +82,23 @@ def randn(*size, dtype=None, layout=corten.strided, requires_grad=False, device_
     """Normally distributed random numbers: those that one process draws from the same seed."""
     size = normalize_to_torch_size(size)
     return _made(corten.randn, size, dtype, layout, requires_grad, device_mesh, placements, random=True)
+
+
+def linspace(start, end, steps, *, dtype=None, layout=corten.strided, requires_grad=False, device_mesh=None,
+             placements=None):
+    """`steps` numbers from `start` to `end` at equal distances."""
+
+    def fill(shape, **options):
+        return corten.linspace(start, end, steps, **options)
+
+    return _made(fill, corten.Size([steps]), dtype, layout, requires_grad, device_mesh, placements, whole=True)
+
+
+def logspace(start, end, steps, base=10.0, *, dtype=None, layout=corten.strided, requires_grad=False,
+             device_mesh=None, placements=None):
+    """Powers of `base` from ``base ** start`` to ``base ** end`` at equal ratios."""
+
+    def fill(shape, **options):
+        return corten.logspace(start, end, steps, base, **options)
+
+    return _made(fill, corten.Size([steps]), dtype, layout, requires_grad, device_mesh, placements, whole=True)

@@ -149,14 +149,13 @@ def scattered(call, mesh_dim):
     if not call.name.startswith("scatter"):
         return found if call.name not in ("index_add", "index_copy", "index_fill") else found + _index_parts(
             call, mesh_dim)
-    target, index = call.specs[0], call.spec("index")
+    target = call.specs[0]
     at = positive(call["dim"], target.ndim) if target.ndim else 0
     for spec in call.specs:
         one = spec.placements[mesh_dim]
         if isinstance(one, _Parts) and one.dim != at and all(
                 other.ndim == target.ndim and other.shape[one.dim] == target.shape[one.dim] for other in call.specs):
             found.append(Candidate([one], [one] * len(call.specs)))
-    del index
     if call.name.startswith("scatter_add"):
         found += _added_terms(call, mesh_dim, at)
     return found

@@ -42,7 +42,8 @@ def layer_norm_gradient(call, mesh_dim):
     return found
 
 
-@rule("native_group_norm", "native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "native_batch_norm_backward",
+@rule("native_group_norm", "native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm",
+      "native_batch_norm_backward",
       "native_group_norm_backward", "_native_batch_norm_legit_no_training", "_batch_norm_with_update",
       "batch_norm_backward", "_native_batch_norm_legit_functional")
 def group_norm(call, mesh_dim):

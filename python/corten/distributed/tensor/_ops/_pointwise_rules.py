@@ -63,7 +63,6 @@ _SAME = ("clone", "detach", "alias", "lift_fresh", "lift_fresh_copy", "_to_copy"
 _SIGNED = ("neg", "negative", "positive")
 _SCALED = ("mul", "div", "multiply", "divide", "true_divide")
 _SUMS = ("add", "sub", "subtract", "rsub")
-_MONOTONE = ("clone", "detach", "alias")
 
 
 def _is_float(spec):
@@ -108,8 +107,8 @@ def _linear_terms(call, mesh_dim):
 
 
 @rule("pointwise", "clone", "detach", "alias", "_to_copy", "lift_fresh", "copy_", "where", "masked_fill", "clamp",
-      "bernoulli.p", "_conj", "conj", "resolve_conj", "resolve_neg", "native_dropout_backward", "isin", "fmod",
-      "fill", "zero", "contiguous", "_fw_primal", "_softmax_forward_only", "view_as_real_copy", "rsub", "nan_to_num")
+      "_conj", "resolve_conj", "resolve_neg", "native_dropout_backward", "fmod", "fill", "zero", "rsub",
+      "nan_to_num")
 def pointwise(call, mesh_dim):
     """Parts along any dimension; terms where the operator is linear."""
     if len(call.results) > 1:
@@ -138,7 +137,7 @@ def _copied_parts(call, one):
     return [Candidate([one], [one, _on(source, one.dim, len(shape), shape[one.dim], one)])]
 
 
-@rule("zeros_like", "ones_like", "empty_like", "full_like", "rand_like_shape")
+@rule("zeros_like", "ones_like", "empty_like", "full_like")
 def like(call, mesh_dim):
     """Filled tensors of the shape of another one; terms are replaced by the whole."""
     one = call.specs[0].placements[mesh_dim]

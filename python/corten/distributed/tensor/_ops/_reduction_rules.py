@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corten.distributed.tensor._op_schema import Candidate, all_dims, positive
+from corten.distributed.tensor._op_schema import Candidate, all_dims
 from corten.distributed.tensor._sharding_prop import rule
 from corten.distributed.tensor.placement_types import Partial, Replicate, _NormPartial, _Parts, _StridedShard
 
@@ -47,7 +47,6 @@ def _is_even(spec, dims):
 
 def _has_empty(spec, dims):
     """Whether a rank may have nothing to reduce."""
-    coordinates = [[0]]
     sizes = tuple(spec.mesh.shape)
     coordinates = [size - 1 for size in sizes]
     from corten.distributed.tensor._dtensor_spec import local_length
@@ -84,8 +83,7 @@ def extremes(call, mesh_dim):
 
 
 @rule("max.dim", "min.dim", "argmax", "argmin", "any", "all", "logsumexp", "median.dim", "nanmedian.dim", "mode",
-      "aminmax", "median.default", "nanmedian.default", "std", "var", "std_mean", "var_mean", "kthvalue",
-      "linalg_cross_sums")
+      "aminmax", "median.default", "nanmedian.default", "std", "var", "std_mean", "var_mean", "kthvalue")
 def whole_reductions(call, mesh_dim):
     """Reductions whose terms are not reduced further."""
     return reduced(call, mesh_dim, _dims(call), bool(call.get("keepdim")), None)
@@ -117,7 +115,7 @@ def rows(call, mesh_dim, dims):
 
 @rule("_softmax", "_log_softmax", "softmax", "log_softmax", "_softmax_backward_data", "_log_softmax_backward_data",
       "_safe_softmax", "cumsum", "cumprod", "logcumsumexp", "sort", "argsort", "topk", "cummax", "cummin", "flip",
-      "roll", "glu_rows", "cumsum_", "renorm_rows")
+      "roll")
 def row_operators(call, mesh_dim):
     """Softmax, running sums, sorting, and moving elements within dimensions."""
     ndim = call.specs[0].ndim
@@ -147,8 +145,3 @@ def _linear(call, mesh_dim):
 def matrices(call, mesh_dim):
     """Factorisations: every rank computes the whole."""
     return [call.replicated()]
-
-
-def dim_of(call, name="dim"):
-    """A dimension given by a number, counted from the front."""
-    return positive(call[name], call.specs[0].ndim)

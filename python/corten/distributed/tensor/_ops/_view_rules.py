@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import corten
 from corten.distributed.tensor._dtensor_spec import DTensorSpec, local_length
 from corten.distributed.tensor._op_schema import Candidate, Decision, all_dims, positive
 from corten.distributed.tensor._ops._reduction_rules import moved
-from corten.distributed.tensor._sharding_prop import rule, whole_rule
+from corten.distributed.tensor._sharding_prop import choose, rule, whole_rule
 from corten.distributed.tensor.placement_types import Replicate, Shard, _Parts, _StridedShard
 
 __all__ = []
@@ -47,14 +48,24 @@ def inserted(call, mesh_dim):
     return follow(call, mesh_dim, lambda dim: dim + (dim >= at))
 
 
-@rule("squeeze", "squeeze_copy")
-def removed(call, mesh_dim):
-    """Dimensions of one element less."""
+@whole_rule("squeeze", "squeeze_copy")
+def removed(call):
+    """Dimensions of one element less: those of the whole, as parts may have further ones."""
     spec = call.specs[0]
-    given = call.get("dim")
-    dims = range(spec.ndim) if given is None else all_dims(given, spec.ndim) if spec.ndim else []
+    given = call.given.get("dim")
+    dims = range(spec.ndim) if given is None else all_dims(given, spec.ndim) if spec.ndim and given != [] else []
     gone = [dim for dim in dims if spec.shape[dim] == 1]
-    return follow(call, mesh_dim, lambda dim: None if dim in gone else dim - sum(one < dim for one in gone))
+    decision = choose(call, lambda call, mesh_dim: follow(
+        call, mesh_dim, lambda dim: None if dim in gone else dim - sum(one < dim for one in gone)))
+    writes = bool(call.written)
+
+    def run(func, args, kwargs, mesh):
+        if writes:
+            return func(*args, **kwargs)
+        return args[0].squeeze(gone) if gone else args[0].view_as(args[0])
+
+    decision.run = run
+    return decision
 
 
 @whole_rule("expand", "expand_copy", "broadcast_to")
@@ -195,7 +206,8 @@ def reinterpreted(call, mesh_dim):
     if isinstance(call.specs[0].placements[mesh_dim], (_Parts, Replicate)):
         same_width = call.name == "view" and call.results[0].shape == call.specs[0].shape
         keeps = same_width or call.name == "view_as_real"
-        return follow(call, mesh_dim, lambda dim: dim if keeps or dim != last or call.name in ("real", "imag") else None)
+        keeps = keeps or call.name in ("real", "imag")
+        return follow(call, mesh_dim, lambda dim: dim if keeps or dim != last else None)
     return [call.replicated()]
 
 
@@ -223,11 +235,25 @@ def splits(call, mesh_dim):
     return follow(call, mesh_dim, lambda dim: None if dim == at else dim)
 
 
-@rule("unfold", "as_strided")
+@whole_rule("as_strided")
+def strided(call):
+    """Any places of the memory of the whole, which has to have the whole's strides."""
+    decision = choose(call, lambda call, mesh_dim: [call.replicated()])
+    spec = call.specs[0]
+
+    def run(func, args, kwargs, mesh):
+        whole = args[0]
+        if tuple(whole.stride()) != tuple(spec.stride) or whole.storage_offset():
+            whole = corten.empty_strided(spec.shape, spec.stride, dtype=whole.dtype, device=whole.device).copy_(whole)
+        return func(whole, *args[1:], **kwargs)
+
+    decision.run = run
+    return decision
+
+
+@rule("unfold")
 def windows(call, mesh_dim):
-    """Windows of a dimension; strides that are given are those of the whole."""
-    if call.name == "as_strided":
-        return [call.replicated()]
+    """Windows of a dimension."""
     at = positive(call["dimension"], call.specs[0].ndim)
     return follow(call, mesh_dim, lambda dim: None if dim == at else dim)
 

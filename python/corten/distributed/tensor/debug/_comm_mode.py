@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import defaultdict
 
 import corten
@@ -14,7 +15,8 @@ __all__ = ["CommDebugMode"]
 _NAMESPACES = ("_c10d_functional", "_c10d_functional_autograd", "_dtensor", "c10d", "c10d_functional")
 
 #: Operators of these namespaces that move nothing themselves.
-_NO_COLLECTIVES = ("wait_tensor", "_allgather_base_coalesced_", "_wrap_tensor_autograd", "barrier", "monitored_barrier_")
+_NO_COLLECTIVES = ("wait_tensor", "_allgather_base_coalesced_", "_wrap_tensor_autograd", "barrier",
+                   "monitored_barrier_")
 
 #: The functional operator that a collective of a process group is counted as.
 _AS = {
@@ -35,12 +37,13 @@ class CommDebugMode(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self._clear()
-        self._handles = []
+        self._handles: list = []
+        self._thread = threading.get_ident()
 
     def _clear(self):
         self.comm_counts = defaultdict(int)
         self.comm_registry = set()
-        self._modules, self._backward = [], []
+        self._modules: list = []
         #: Counts by name of the module, in the order of first use.
         self._by_module: dict = {}
         self._parameters, self._shardings = {}, {}
@@ -48,7 +51,7 @@ class CommDebugMode(TorchDispatchMode):
 
     def get_comm_counts(self):
         """How often each collective ran, by operator."""
-        return dict(self.comm_counts) if not self.comm_counts else self.comm_counts
+        return self.comm_counts
 
     def get_total_counts(self):
         """How many collectives ran."""
@@ -64,6 +67,7 @@ class CommDebugMode(TorchDispatchMode):
 
     def __enter__(self):
         self._clear()
+        self._thread = threading.get_ident()
         self._handles = [
             corten.nn.modules.module.register_module_forward_pre_hook(self._enter_module),
             corten.nn.modules.module.register_module_forward_hook(self._leave_module, always_call=True),
@@ -77,6 +81,9 @@ class CommDebugMode(TorchDispatchMode):
         return super().__exit__(*exception)
 
     def _enter_module(self, module, inputs):
+        # Hooks are those of all threads, a mode that of one.
+        if threading.get_ident() != self._thread:
+            return
         if not self._modules:
             self._names = {id(one): f"{type(module).__name__}.{name}" if name else type(module).__name__
                            for name, one in module.named_modules()}
@@ -89,7 +96,7 @@ class CommDebugMode(TorchDispatchMode):
                 self._shardings[f"{name}.{key}"] = one.data.placements
 
     def _leave_module(self, module, inputs, outputs):
-        if self._modules:
+        if self._modules and threading.get_ident() == self._thread:
             self._modules.pop()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
