@@ -69,10 +69,10 @@ class _Finder:
     def find_spec(self, fullname, path=None, target=None):
         if self.tell and fullname == _SPAWN:
             return _spec_of_spawn(path)
-        if self.tell and fullname == "functorch":
+        if self.tell and fullname.partition(".")[0] == "functorch":
             from corten._torch_distribution import spec_of_functorch
 
-            return spec_of_functorch()
+            return spec_of_functorch(fullname)
         if fullname.startswith(_THEIRS + "."):
             return _absent.find_module(fullname, path, target, _Source)
         if fullname.startswith(_OURS + "."):

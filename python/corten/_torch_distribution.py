@@ -61,6 +61,11 @@ def __getattr__(name):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 '''
 
+_FUNCTORCH_COMPILE = '''"""Both passes of functions as graphs, by the library that stands for PyTorch here."""
+
+from torch._functorch.compile import *  # noqa: F403
+'''
+
 _METADATA = """\
 Metadata-Version: 2.1
 Name: torch
@@ -86,6 +91,7 @@ def _files(home):
     return {
         "torch/__init__.py": _TORCH.format(home=home),
         "functorch/__init__.py": _FUNCTORCH,
+        "functorch/compile/__init__.py": _FUNCTORCH_COMPILE,
         f"{_INFO}/METADATA": metadata,
         f"{_INFO}/INSTALLER": _MARK + "\n",
         f"{_INFO}/WHEEL": "Wheel-Version: 1.0\nGenerator: corten\nRoot-Is-Purelib: true\n"
@@ -111,16 +117,25 @@ class Unwritten(importlib.metadata.Distribution):
 class _Functorch:
     """Executes the package of transforms, which no environment has."""
 
+    def __init__(self, text):
+        self.text = text
+
     def create_module(self, spec):
         return None
 
     def exec_module(self, module):
-        exec(compile(_FUNCTORCH, "<functorch>", "exec"), module.__dict__)
+        exec(compile(self.text, f"<{module.__name__}>", "exec"), module.__dict__)
 
 
-def spec_of_functorch():
-    """Where ``functorch`` comes from in such a process."""
-    return importlib.machinery.ModuleSpec("functorch", _Functorch(), origin="corten", is_package=True)
+_FUNCTORCH_MODULES = {"functorch": _FUNCTORCH, "functorch.compile": _FUNCTORCH_COMPILE}
+
+
+def spec_of_functorch(name):
+    """Where ``functorch``, or a module of it, comes from in such a process; None where there is none."""
+    text = _FUNCTORCH_MODULES.get(name)
+    if text is None:
+        return None
+    return importlib.machinery.ModuleSpec(name, _Functorch(text), origin="corten", is_package=True)
 
 
 def _record(files):

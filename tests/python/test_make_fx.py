@@ -59,6 +59,32 @@ class Golden(unittest.TestCase):
                     torch.testing.assert_close(got, wanted)
 
 
+@unittest.skipIf(torch.__name__ == "torch", "the graphs of PyTorch are made by its compiler first")
+class Branches(unittest.TestCase):
+    """``cond`` is a node with the graphs of both functions, which may use values of the trace around."""
+
+    def test_cond(self):
+        def function(x, y):
+            z = y * 2
+            return torch.cond(x.sum() > 0, lambda x: x.sin() + z, lambda x: x.cos() - z, (x,)) + 1
+
+        for mode in ("real", "fake", "symbolic"):
+            with self.subTest(mode):
+                graph = make_fx(function, tracing_mode=mode)(torch.ones(3), torch.ones(3))
+                self.assertIn("torch.ops.higher_order.cond(gt, true_graph_0, false_graph_0, (x_1, mul))", graph.code)
+                for size in (3,) if mode != "symbolic" else (3, 5):
+                    for x in (torch.ones(size), -torch.ones(size)):
+                        y = torch.rand(size)
+                        torch.testing.assert_close(graph(x, y), function(x, y))
+
+    def test_results_have_one_form(self):
+        def function(x):
+            return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x[:1].cos(), (x,))
+
+        with self.assertRaisesRegex(RuntimeError, "same metadata"):
+            make_fx(function)(torch.ones(3))
+
+
 class Traces(unittest.TestCase):
     def test_values_of_tensors_are_refused(self):
         with self.assertRaisesRegex(RuntimeError, "trying to get value out of a tracing tensor"):

@@ -273,4 +273,12 @@ def _strided(one, known):
         if as_integers is not None:
             made = made.view(named(str(one.dtype).rpartition(".")[2]))
         known[key] = storage, made
-    return known[key][1].as_strided(tuple(one.shape), one.stride(), one.storage_offset())
+        if one.is_contiguous() and count == one.numel() and one.dim() != 1:
+            # Not a view of what nobody has.
+            made = known[key][1].reshape(one.shape).clone()
+            known[key] = storage, made.view(-1)
+            return made
+    made = known[key][1]
+    if one.dim() == 1 and count == one.numel() and one.is_contiguous() and made._base is None:
+        return made
+    return made.as_strided(tuple(one.shape), one.stride(), one.storage_offset())

@@ -3,8 +3,8 @@
 use crate::batched::check_decidable;
 use crate::{Tensor, op};
 use corten_core::{
-    DType, Device, Element, KeySet, Layout, MemoryFormat, Reader, Result, Storage, TensorBase,
-    ensure, try_to_vec,
+    DType, Device, DispatchKey, Element, KeySet, Layout, MemoryFormat, Reader, Result, Storage,
+    TensorBase, ensure, try_to_vec, try_with_capacity,
 };
 
 impl Tensor {
@@ -83,7 +83,21 @@ impl Tensor {
         let plain = op::resolve_neg(&op::resolve_conj(&op::detach(self)?)?)?;
         let cast = op::to_device(&plain, Device::CPU, T::DTYPE, false, false, None)?;
         let dense = op::contiguous(&cast, MemoryFormat::Contiguous)?;
+        if dense.key_set().has(DispatchKey::Functionalize) {
+            return dense.elements_by_operators();
+        }
         try_to_vec(&Reader::<T>::new(&dense)?)
+    }
+
+    /// The elements of a tensor that has no memory: what it stands for is asked for each of them.
+    fn elements_by_operators<T: Element>(&self) -> Result<Vec<T>> {
+        let flat = op::reshape(self, &[-1])?;
+        let count = flat.size(0)?;
+        let mut found = try_with_capacity(usize::try_from(count).unwrap_or_default())?;
+        for place in 0..count {
+            found.push(op::select_int(&flat, 0, place)?.to_element()?);
+        }
+        Ok(found)
     }
 
     /// The only element, converted to `T`.

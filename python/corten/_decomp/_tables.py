@@ -45,5 +45,9 @@ class CustomDecompTable(collections.UserDict):
 
 
 def core_aten_decompositions():
-    """The functions of operators that have a simpler form: what is left of a program are operators of the core set."""
-    return CustomDecompTable(decomposition_table)
+    """The functions of operators that have a simpler form: what is left of a program are operators of the core set,
+    which have functions of their own only where they are asked for by name."""
+    from corten.ops import aten
+
+    own = {aten.addmm.default}
+    return CustomDecompTable({op: function for op, function in decomposition_table.items() if op not in own})

@@ -354,6 +354,16 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
 
 # Products
 
+@register_decomposition(aten.addmm.default)
+@opmath
+def addmm(self, mat1, mat2, *, beta=1, alpha=1):
+    """``beta * self + alpha * mat1 @ mat2``."""
+    product = aten.mm.default(mat1, mat2) * alpha
+    if beta == 0:
+        return product
+    return product + self.expand(product.shape) * beta
+
+
 @register_decomposition(aten.baddbmm.default)
 @opmath
 def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):

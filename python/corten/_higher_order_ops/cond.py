@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import corten
@@ -35,7 +36,9 @@ def cond(pred, true_fn, false_fn, operands=()):
         )
     from corten.export._recorder import recording
 
-    if isinstance(pred, (bool, int, float)) or recording() is None:
+    leaves, spec = tree_flatten(tuple(operands))
+    mode = None if recording() is not None else _mode(pred, leaves)
+    if mode is None and (isinstance(pred, (bool, int, float)) or recording() is None):
         if isinstance(pred, (bool, int, float)) and recording() is not None:
             warnings.warn(
                 "Pred is a Python constant. When used with torch.cond, it specializes on one of the branches. If you "
@@ -43,7 +46,6 @@ def cond(pred, true_fn, false_fn, operands=()):
                 stacklevel=2,
             )
         return (true_fn if pred else false_fn)(*operands)
-    leaves, spec = tree_flatten(tuple(operands))
     specs = []
 
     def flat(function):
@@ -54,13 +56,27 @@ def cond(pred, true_fn, false_fn, operands=()):
 
         return call
 
-    results = cond_op(pred, flat(true_fn), flat(false_fn), tuple(leaves))
-    if specs[0] != specs[1]:
+    if mode is not None:
+        from corten._higher_order_ops import _traced_branches
+
+        results = _traced_branches.record(mode, cond_op, pred, (flat(true_fn), flat(false_fn)), leaves)
+    else:
+        results = cond_op(pred, flat(true_fn), flat(false_fn), tuple(leaves))
+    if specs[0] != specs[-1]:
         raise RuntimeError(
             "Unmatched output spec from torch.cond branches: "
             f"true branch tree_spec {specs[0]} vs false branch tree_spec {specs[1]}."
         )
     return tree_unflatten(list(results), specs[0])
+
+
+def _mode(pred, leaves):
+    """The mode of ``make_fx`` that records both functions, or None."""
+    if not isinstance(pred, corten.Tensor) or f"{corten.__name__}.fx.experimental.proxy_tensor" not in sys.modules:
+        return None
+    from corten._higher_order_ops import _traced_branches
+
+    return _traced_branches.recording(pred, leaves)
 
 
 class CondOp(HigherOrderOperator):

@@ -165,14 +165,11 @@ class _Geometry:
 
 def _of(source, name):
     """The name of an attribute of where a tensor comes from."""
-    if source is None or isinstance(source, str):
-        return source and f"{source}.{name}"
-    try:
-        from corten._dynamo.source import AttrSource
+    if source is None:
+        return None
+    from corten.fx.experimental._shape_env import _name
 
-        return AttrSource(source, name)
-    except ImportError:
-        return source
+    return f"{_name(source)}.{name}"
 
 
 __all__ = ["FakeTensorConverter"]

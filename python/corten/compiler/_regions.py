@@ -13,6 +13,7 @@ import functools
 from corten import _C, _logging
 from corten.compiler import _settings
 from corten.compiler._choice import Choice, at_once
+from corten.overrides import TorchFunctionMode
 
 __all__ = ["Options", "compiled", "not_compiled", "run_region"]
 
@@ -58,6 +59,21 @@ def _leave_after(error):
         raise Unsupported(str(error)) from None
 
 
+class _NoLooking(TorchFunctionMode):
+    """A block in which tensors do not become values of Python."""
+
+    _VALUES = {
+        _C.Tensor.__bool__, _C.Tensor.__int__, _C.Tensor.__float__, _C.Tensor.__index__, _C.Tensor.item, _C.Tensor.tolist,
+    }
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func in self._VALUES:
+            from corten._dynamo.exc import Unsupported
+
+            raise Unsupported(f"{_FORBIDDEN}: the program looks at the data of a tensor by {func.__name__}()")
+        return func(*args, **(kwargs or {}))
+
+
 def _count():
     """Counts a function that is called for the first time."""
     from corten._dynamo.utils import counters
@@ -95,12 +111,17 @@ def _runner(function, options):
     choices, logged = [], set()
 
     def run(args, kwargs):
-        if not choices:
+        is_first = not choices
+        if is_first:
             choices.append(Choice())
             _count()
             logged.update(_logging.artifacts())
         if logged and not _C._region_active():
             return _run_logged(function, args, kwargs, fullgraph)
+        if fullgraph and is_first:
+            # Operators that are new to the process run at once: there is nothing then that looking would break.
+            with _NoLooking():
+                return run_region(function, args, kwargs, fullgraph)
         if fullgraph or _C._region_active():
             return run_region(function, args, kwargs, fullgraph)
         return choices[0].call(function, args, kwargs, lambda: run_region(function, args, kwargs))

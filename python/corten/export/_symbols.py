@@ -80,6 +80,12 @@ class Nodes:
                 if isinstance(size, ex.Expr):
                     self.places.setdefault(size, (node, place))
 
+    def computes(self, expr):
+        """Whether all symbols of an expression are values of nodes, or sizes of tensors."""
+        replace = self.recorder.inputs.fake_mode.shape_env.replace
+        found = {symbol for one in (*self.known, *self.places) for symbol in ex.symbols_of(replace(one))}
+        return ex.symbols_of(expr) <= found
+
     def of(self, expr, value=None):
         """The node of an expression, or the number where it is one."""
         if ex.is_number(expr):

@@ -19,7 +19,11 @@ from corten.export.graph_signature import (
     SymFloatArgument, SymIntArgument, TensorArgument,
 )
 from corten.fx import GraphModule, Node
+from corten.fx.experimental import _symexpr as ex
+from corten.fx.node import has_side_effect
 from corten.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
+
+has_side_effect(ops.aten._assert_scalar.default)
 
 __all__ = []
 
@@ -239,8 +243,25 @@ class _Tracing:
                 )
             found.append(node)
             specs.append((OutputKind.USER_OUTPUT, node))
+        self._assert_conditions()
         self.recorder.graph.output(tuple(found))
         return specs
+
+    def _assert_conditions(self):
+        """Adds checks of what the program relies on and only data tells."""
+        env = self.recorder.inputs.fake_mode.shape_env
+        known = {} if env is None else env.deferred_runtime_asserts
+        for one in [one for several in known.values() for one in several]:
+            condition = env.replace(one.expr)
+            if ex.is_number(condition) or not self.recorder.numbers.computes(condition):
+                continue
+            node = self.recorder.numbers.of(condition)
+            text = one.msg or f"Runtime assertion failed for expression {condition} on node '{node.name}'"
+            check = self.recorder.graph.create_node(
+                "call_function", ops.aten._assert_scalar.default, (node, text), {}, name="_assert_scalar_default",
+            )
+            self.recorder.note(check)
+            check.meta["val"] = None
 
 
 @contextlib.contextmanager

@@ -98,15 +98,6 @@ class Archive:
             record = f"extra/{name}"
             if self.records.has(record):
                 wanted[name] = bytes(self.records.read(record))
-                if not isinstance(name, bytes):
-                    wanted[name] = _as_text(wanted[name])
-
-
-def _as_text(data):
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data
 
 
 def _place(map_location):

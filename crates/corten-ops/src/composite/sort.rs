@@ -94,8 +94,8 @@ fn quantiles(
             &op::ge_scalar(q, Scalar::Int(0))?,
             &op::le_scalar(q, Scalar::Int(1))?,
         )?;
-        let all = op::all(&batched::all_items(&inside))?.to_element::<bool>()?;
-        ensure!(all, Runtime, "quantile() q values must be in the range [0, 1]");
+        let all = op::all(&batched::all_items(&inside))?.to_vec::<bool>()?;
+        ensure!(!all.contains(&false), Runtime, "quantile() q values must be in the range [0, 1]");
     }
     let lines = match dim {
         None => op::flatten_using_ints(self_, 0, -1)?,

@@ -21,7 +21,7 @@ def make_model():
     return nn.Sequential(nn.Linear(10, 16), Block(16), Block(16), nn.Linear(16, 3))
 
 
-def train(model, steps=10):
+def train(model, steps=5):
     generator = torch.Generator().manual_seed(1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses = []

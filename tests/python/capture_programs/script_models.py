@@ -1,6 +1,8 @@
 """TorchScript: tracing and scripting of modules, their code, freezing, saving."""
 
 import io
+import os
+import tempfile
 
 import torch
 
@@ -88,8 +90,9 @@ class Counter(torch.nn.Module):
 
 counter = torch.jit.script(Counter())
 print(counter(torch.ones(2)).tolist(), counter.total.item(), counter.reset(), counter.reset(2.0), counter.total.item())
-counter.save("counter.pt")
-again = torch.jit.load("counter.pt")
+with tempfile.TemporaryDirectory() as folder:
+    counter.save(os.path.join(folder, "counter.pt"))
+    again = torch.jit.load(os.path.join(folder, "counter.pt"))
 print(again.scale, again.total.item(), again.reset(5.0))
 frozen = torch.jit.freeze(torch.jit.script(torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU()).eval()))
 print(frozen(torch.zeros(1, 4)).shape)
