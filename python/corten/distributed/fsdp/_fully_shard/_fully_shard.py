@@ -7,6 +7,7 @@ import functools
 from abc import ABC, abstractmethod
 
 from corten.distributed._composable.contract import contract
+from corten.distributed.tensor import DTensor
 
 from ._fsdp_api import MixedPrecisionPolicy, OffloadPolicy
 from ._fsdp_common import FSDPMeshInfo
@@ -62,7 +63,8 @@ def fully_shard(
 
     Raises:
         ValueError: A parameter has no dimensions, or the mesh has more than two.
-        NotImplementedError: A dimension other than the first does not divide evenly.
+        NotImplementedError: A dimension other than the first does not divide evenly, or ``dp_mesh_dims`` is
+            given for parameters that are ``DTensor``.
     """
     mp_policy = MixedPrecisionPolicy() if mp_policy is None else mp_policy
     offload_policy = OffloadPolicy() if offload_policy is None else offload_policy
@@ -76,6 +78,11 @@ def fully_shard(
     modules = _as_modules(module)
     managed = _get_managed_modules(modules)
     params, buffers = _get_managed_states(managed, set(ignored_params or ()))
+    if dp_mesh_dims is not None and any(isinstance(param, DTensor) for param in params):
+        raise NotImplementedError(
+            "fully_shard: dp_mesh_dims needs plain parameters; for parameters that are DTensor pass the mesh "
+            "of the data's dimensions as mesh"
+        )
     _move_states_to_device(params, buffers, device)
     state = fully_shard.state(modules[0])
     state.init(modules, device, mp_policy, reshard_after_forward is None)
