@@ -12,7 +12,8 @@ from corten.distributed.tensor import DTensor
 from ._fsdp_api import MixedPrecisionPolicy, OffloadPolicy
 from ._fsdp_common import FSDPMeshInfo
 from ._fsdp_init import (
-    _as_modules, _get_device_from_mesh, _get_managed_modules, _get_managed_states, _get_mesh_info,
+    _apply_to_module, _as_modules, _get_device_from_mesh, _get_managed_modules, _get_managed_states,
+    _get_mesh_info,
     _get_post_forward_mesh_info, _init_default_mesh, _init_param_groups, _mesh_info_of_dims,
     _move_states_to_device, _validate_mesh, _validate_module,
 )
@@ -91,13 +92,7 @@ def fully_shard(
         "offload_policy": offload_policy,
         "reshard_after_forward": True if reshard_after_forward is None else reshard_after_forward,
     })
-    for one in modules:
-        cls = type(one)
-        if cls not in cls_to_fsdp_cls:
-            cls_to_fsdp_cls[cls] = type(
-                f"FSDP{cls.__name__}", (FSDPModule, cls), {"__deepcopy__": _unimplemented_deepcopy}
-            )
-        one.__class__ = cls_to_fsdp_cls[cls]
+    _apply_to_module(modules, cls_to_fsdp_cls, FSDPModule, "FSDP", _unimplemented_deepcopy)
     return module
 
 
