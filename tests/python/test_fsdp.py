@@ -41,7 +41,7 @@ nn = torch.nn
 class Training(unittest.TestCase):
     def test_adam_with_clipped_gradients(self):
         worst = trained_beside(
-            lambda: GPT(layers=1), sharded, lambda: token_batches(4, 4), token_loss, torch.optim.AdamW,
+            lambda: GPT(layers=1), sharded, lambda: token_batches(2, 4), token_loss, torch.optim.AdamW,
             clip=1.0, lr=1e-2)
         self.assertLess(worst, 1e-6)
 
@@ -98,7 +98,7 @@ class Training(unittest.TestCase):
         for name, shard in arrangements.items():
             with self.subTest(name):
                 size = 4 if name in ("smaller", "replicas") else 2
-                worst = trained_beside(MLP, shard, lambda: inputs(2), squares, size=size)
+                worst = trained_beside(lambda: MLP(2), shard, lambda: inputs(2), squares, size=size)
                 self.assertLess(worst, 1e-12)
 
     def test_mixed_precision(self):
@@ -383,7 +383,7 @@ class States(unittest.TestCase):
             path = os.path.join(folder, "checkpoint")
 
             def train(steps, saved):
-                model = sharded(filled(MLP()))
+                model = sharded(filled(MLP(1)))
                 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
                 rank, size = dist.get_rank(), dist.get_world_size()
                 if saved:
@@ -394,7 +394,7 @@ class States(unittest.TestCase):
                     dcp.load(state, checkpoint_id=path)
                     set_model_state_dict(model, state["model"])
                     set_optimizer_state_dict(model, optimizer, state["optimizer"])
-                for batch in list(inputs(4, 12))[steps]:
+                for batch in list(inputs(3, 12))[steps]:
                     squares(model(*share(batch, rank, size))).backward()
                     optimizer.step()
                     optimizer.zero_grad()
@@ -409,13 +409,13 @@ class States(unittest.TestCase):
                 train(slice(0, 2), False)
 
             def rest():
-                model = train(slice(2, 4), True)
+                model = train(slice(2, 3), True)
                 return differences(model, reference)
 
             run_threads(2, first)
-            reference = filled(MLP())
+            reference = filled(MLP(1))
             optimizer = torch.optim.AdamW(reference.parameters(), lr=1e-2)
-            for (x,) in inputs(4, 12):
+            for (x,) in inputs(3, 12):
                 squares(reference(x)).backward()
                 optimizer.step()
                 optimizer.zero_grad()
