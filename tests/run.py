@@ -50,8 +50,9 @@ def main():
     # The word of a build for tests is not part of what programs print.
     os.environ.setdefault("CORTEN_QUIET", "1")
     # Helpers such as module_under_test are beside the tests of the package.
-    paths = [os.environ.get("PYTHONPATH"), str(TESTS / "python")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    paths = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(TESTS / "python")]
+    # Absolute ones: tests start programs in other folders.
+    os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in paths if path)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for file, text, passed in pool.map(run, files(sys.argv[1:])):
             print(f"{file.parent.name}/{file.name}: {text}", flush=True)

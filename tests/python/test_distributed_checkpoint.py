@@ -250,6 +250,39 @@ class OneProcess(Folder):
         self.assertEqual(view.readinto(buffer), 5)
         self.assertEqual(bytes(buffer[:5]), b"23456")
 
+    def test_streams_that_are_changed(self):
+        class Inverted(dcp._extension.StreamTransformExtension):
+            @staticmethod
+            def registry_name():
+                return "stream.inverted"
+
+            @staticmethod
+            def from_descriptor(version):
+                return Inverted()
+
+            def get_descriptor(self):
+                return "stream.inverted/1"
+
+            def transform_to(self, output):
+                class Stream:
+                    write = staticmethod(lambda data: output.write(bytes(255 - one for one in bytes(data))))
+                    close = staticmethod(output.close)
+
+                return Stream()
+
+            def transform_from(self, input):
+                return io.BytesIO(bytes(255 - one for one in input.read()))
+
+        writer = dcp.FileSystemWriter(self.folder, _extensions=[Inverted()])
+        dcp.save({"a": rows(), "n": 7}, storage_writer=writer)
+        registry = dcp._extension.ExtensionRegistry()
+        registry.register(Inverted)
+        state = {"a": torch.zeros(5, 3), "n": None}
+        dcp.load(state, storage_reader=dcp.FileSystemReader(self.folder, _extension_registry=registry))
+        self.check_equal(state, {"a": rows(), "n": 7})
+        with self.assertRaisesRegex(dcp.CheckpointException, "Unknown extension name='stream.inverted'"):
+            self.load({"a": torch.zeros(5, 3)})
+
     def test_ours_has_the_names_of_pytorch(self):
         self.save({"a": rows()})
         data = pathlib.Path(self.folder, ".metadata").read_bytes()
@@ -472,6 +505,8 @@ class SeveralRanks(Folder):
             dcp.load(state, checkpoint_id=folder)
             return state["a"].tolist()
 
+        # What was there of all ranks is not what is loaded then.
+        self.save({"a": torch.full((2,), 7.0)})
         with self.assertLogs("corten.distributed.checkpoint.state_dict_loader", "WARNING"):
             self.assertEqual(run_threads(2, run), [[0.0, 0.0], [1.0, 1.0]])
 

@@ -23,9 +23,10 @@ from corten.distributed.checkpoint.state_dict import (
 )
 from corten.distributed.device_mesh import init_device_mesh
 from corten.distributed.fsdp import (
-    CPUOffloadPolicy, FSDPModule, FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard,
+    CPUOffloadPolicy, DataParallelMeshDims, FSDPModule, FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard,
     register_fsdp_forward_method,
 )
+from corten.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from corten.distributed.fsdp.wrap import ModuleWrapPolicy, enable_wrap, size_based_auto_wrap_policy, wrap
 from corten.distributed.tensor import DTensor, Replicate, Shard
 from corten.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -40,7 +41,7 @@ nn = torch.nn
 class Training(unittest.TestCase):
     def test_adam_with_clipped_gradients(self):
         worst = trained_beside(
-            lambda: GPT(layers=1), sharded, lambda: token_batches(4, 4), token_loss, torch.optim.AdamW,
+            lambda: GPT(layers=1), sharded, lambda: token_batches(2, 4), token_loss, torch.optim.AdamW,
             clip=1.0, lr=1e-2)
         self.assertLess(worst, 1e-6)
 
@@ -97,7 +98,7 @@ class Training(unittest.TestCase):
         for name, shard in arrangements.items():
             with self.subTest(name):
                 size = 4 if name in ("smaller", "replicas") else 2
-                worst = trained_beside(MLP, shard, lambda: inputs(2), squares, size=size)
+                worst = trained_beside(lambda: MLP(2), shard, lambda: inputs(2), squares, size=size)
                 self.assertLess(worst, 1e-12)
 
     def test_mixed_precision(self):
@@ -298,6 +299,60 @@ class Modules(unittest.TestCase):
 
         run_threads(2, run)
 
+    def test_a_module_that_runs_twice_and_nested_outputs(self):
+        class Twice(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+            def forward(self, x):
+                y = self.a(x)
+                return {"last": [self.a(torch.tanh(self.b(y)))], "first": y}
+
+        def run():
+            model, reference = filled(Twice()), filled(Twice())
+            for module in (model.a, model.b, model):
+                fully_shard(module)
+            for (x,) in inputs(2):
+                for one in (model, reference):
+                    output = one(x)
+                    (output["last"][0].pow(2).sum() + output["first"].sum()).backward()
+            for a, b in zip(model.parameters(), reference.parameters()):
+                self.assertLess((a.grad.full_tensor() - b.grad).abs().max().item(), 1e-12)
+
+        run_threads(2, run)
+
+    def test_scaled_gradients(self):
+        def run():
+            model = fully_shard(filled(nn.Linear(4, 4)))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = ShardedGradScaler("cpu", init_scale=4.0)
+            found = []
+            for is_bad in (False, True):
+                before = model.weight.full_tensor()
+                scaler.scale(model(torch.ones(1, 4, dtype=torch.float64)).sum()).backward()
+                if is_bad and dist.get_rank() == 1:
+                    model.weight.grad.to_local()[0, 0] = float("inf")
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+                moved = (before - model.weight.full_tensor()).abs().max().item()
+                found.append((round(moved, 9), scaler.get_scale()))
+            return found
+
+        self.assertEqual(run_threads(2, run), [[(0.1, 4.0), (0.0, 2.0)]] * 2)
+
+    def test_data_dimensions_of_a_mesh(self):
+        def run():
+            mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+            model = fully_shard(filled(nn.Linear(4, 4)), mesh=mesh, dp_mesh_dims=DataParallelMeshDims(shard="data"))
+            self.assertEqual(tuple(model.weight.placements), (Shard(0),))
+            self.assertEqual(model.weight.to_local().shape, (2, 4))
+            with self.assertRaisesRegex(ValueError, "Mesh dim name 'x' not found"):
+                fully_shard(nn.Linear(2, 2), mesh=mesh, dp_mesh_dims=DataParallelMeshDims(shard="x"))
+
+        run_threads(4, run)
+
     def test_what_is_refused(self):
         def run():
             mesh = init_device_mesh("cpu", (2,))
@@ -328,7 +383,7 @@ class States(unittest.TestCase):
             path = os.path.join(folder, "checkpoint")
 
             def train(steps, saved):
-                model = sharded(filled(MLP()))
+                model = sharded(filled(MLP(1)))
                 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
                 rank, size = dist.get_rank(), dist.get_world_size()
                 if saved:
@@ -339,7 +394,7 @@ class States(unittest.TestCase):
                     dcp.load(state, checkpoint_id=path)
                     set_model_state_dict(model, state["model"])
                     set_optimizer_state_dict(model, optimizer, state["optimizer"])
-                for batch in list(inputs(4, 12))[steps]:
+                for batch in list(inputs(3, 12))[steps]:
                     squares(model(*share(batch, rank, size))).backward()
                     optimizer.step()
                     optimizer.zero_grad()
@@ -354,13 +409,13 @@ class States(unittest.TestCase):
                 train(slice(0, 2), False)
 
             def rest():
-                model = train(slice(2, 4), True)
+                model = train(slice(2, 3), True)
                 return differences(model, reference)
 
             run_threads(2, first)
-            reference = filled(MLP())
+            reference = filled(MLP(1))
             optimizer = torch.optim.AdamW(reference.parameters(), lr=1e-2)
-            for (x,) in inputs(4, 12):
+            for (x,) in inputs(3, 12):
                 squares(reference(x)).backward()
                 optimizer.step()
                 optimizer.zero_grad()

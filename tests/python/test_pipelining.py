@@ -167,6 +167,29 @@ class Schedules(unittest.TestCase):
         expected = model[1](*model[0](x, places, scale=2.0))
         self.assertLess((run_threads(2, run)[1] - expected).abs().max().item(), 1e-12)
 
+    def test_batches_that_are_cut_already(self):
+        def scaled(output, target, scale=1.0):
+            return F.mse_loss(output, target) * scale
+
+        def run(cut):
+            stage = PipelineStage(layers(1)[0], 0, 1, "cpu")
+            schedule = ScheduleGPipe(stage, 2, scaled)
+            x, places, target = next(batches(1))
+            losses = []
+            if cut:
+                inputs = list(zip(x.chunk(2), places.chunk(2)))
+                schedule.step(arg_mbs=inputs, target_mbs=list(target.chunk(2)), losses=losses,
+                              loss_kwargs={"scale": 3.0})
+            else:
+                schedule.step(x, places, target=target, losses=losses, loss_kwargs={"scale": 3.0})
+            with self.assertRaisesRegex(ValueError, "Expecting 2 arg_mbs but got 1"):
+                schedule.step(arg_mbs=[(x, places)], target=target)
+            return losses, stage.submod.linear.weight.grad
+
+        (a, first), (b, second) = run_threads(1, run, True)[0], run_threads(1, run, False)[0]
+        self.assertEqual(a, b)
+        self.assertTrue(torch.equal(first, second))
+
     def test_gpt_for_50_steps(self):
         class Start(nn.Module):
             def __init__(self, model):

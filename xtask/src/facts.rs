@@ -2,7 +2,7 @@
 //!
 //! A list is three string literals or more in a row, most of them names of operators. Looked at are the sources of
 //! the crates, the binding and the Python package. Not looked at is what computes operators, since a name there
-//! stands beside its computation: kernels and loops of the CPU, rules of batches, the formula language, functions of
+//! stands beside its computation: kernels and loops of the CPU, rules of batches and of distributed tensors, the formula language, functions of
 //! symbolic numbers, and the Python modules that are functions of that name; nor tests, documentation and lists of public names (`__all__`).
 
 use crate::root;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// At most so many names stand in such lists.
 const BOUND: usize = 60;
 const LOOKED_AT: [&str; 2] = ["crates/", "python/"];
-const COMPUTES: [&str; 13] = [
+const COMPUTES: [&str; 14] = [
     "crates/corten-cpu/",
     "crates/corten-ops/src/batched/rules/",
     "crates/corten-ops/src/sparse/",
@@ -21,6 +21,7 @@ const COMPUTES: [&str; 13] = [
     "python/corten/_symbolic_",
     "python/corten/fx/experimental/",
     "python/corten/nn/",
+    "python/corten/distributed/tensor/_ops/",
     "python/corten/onnx/_translations/",
     "python/corten/sparse/",
     "python/corten/array_api/",

@@ -221,7 +221,7 @@ impl Drop for Mapping {
 }
 
 /// What keeps the memory of a [part](Storage::part) alive.
-struct Part(Storage);
+struct PartOwner(Storage);
 
 fn map(file: &File, sharing: Sharing, nbytes: usize, name: &str) -> Result<*mut u8> {
     use std::os::fd::AsRawFd;
@@ -348,13 +348,13 @@ impl Storage {
             "a part of {nbytes} bytes of a storage of {} bytes",
             self.nbytes()
         );
-        let owner = Box::new(Part(self.clone()));
+        let owner = Box::new(PartOwner(self.clone()));
         Ok(Self::from_data_ptr(DataPtr::with_owner(self.data_ptr(), owner, Device::CPU), nbytes))
     }
 
     /// Whether this is a [`part`](Self::part) of another storage.
     pub fn is_part(&self) -> bool {
-        self.with_owner(|Part(whole)| whole.is_shared()).unwrap_or(false)
+        self.with_owner(|PartOwner(whole)| whole.is_shared()).unwrap_or(false)
     }
 
     /// Whether the memory can be seen by other processes.

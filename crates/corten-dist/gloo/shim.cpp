@@ -37,16 +37,8 @@
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
-
-// Prefixes of the slots of the all-reduces that are not gloo's; its own collectives use 1 to 8.
-constexpr uint8_t kDirectSlotPrefix = 0x40;
-constexpr uint8_t kPartsSlotPrefix = 0x41;
-
-// The most that `corten_gloo_allreduce_parts` reduces at once, while the next bytes arrive.
-constexpr size_t kSegmentBytes = 1 << 20;
 
 }  // namespace
 
@@ -196,35 +188,6 @@ std::shared_ptr<gloo::transport::Device> default_device() {
 
 char* bytes(const void* data) { return static_cast<char*>(const_cast<void*>(data)); }
 
-// What goes before an operand in `corten_gloo_allreduce_direct`.
-struct Header {
-  uint64_t signature;
-  uint64_t length;
-};
-
-void check_header(const Header& own, const char* message, int rank) {
-  Header other;
-  std::memcpy(&other, message, sizeof(other));
-  if (other.length != own.length) {
-    throw std::runtime_error("ranks differ in the size of the tensor: rank " + std::to_string(rank) + " has " +
-                             std::to_string(other.length) + " bytes, this rank " + std::to_string(own.length));
-  }
-  if (other.signature != own.signature) {
-    throw std::runtime_error("ranks differ in the dtype or the reduction: rank " + std::to_string(rank) +
-                             " has others than this rank");
-  }
-}
-
-// Memory of this thread, aligned to 16 bytes, which stays until the thread ends.
-char* scratch(size_t bytes) {
-  thread_local std::vector<char> memory;
-  if (memory.size() < bytes + 16) {
-    memory.resize(bytes + 16);
-  }
-  const auto start = reinterpret_cast<uintptr_t>(memory.data());
-  return memory.data() + (16 - start % 16) % 16;
-}
-
 // Options take the size of an element from a type; these ones set it directly.
 struct AllreduceOptions : gloo::AllreduceOptions {
   using gloo::AllreduceOptions::AllreduceOptions;
@@ -314,123 +277,6 @@ EXPORT int corten_gloo_allreduce(CortenGlooContext* context, void* data, size_t 
     options.set_elements(count, element_size);
     options.setReduceFunction([=](void* out, const void* a, const void* b, size_t n) { reduce(user, out, a, b, n); });
     gloo::allreduce(options);
-  });
-}
-
-// As `corten_gloo_allreduce`, for few bytes: every rank sends all of its operand to every other and combines them in
-// the order of ranks, so that one exchange is waited for and not one for each rank. Operands have at most `capacity`
-// bytes on every rank; `signature` is compared with the other ranks', and so is the size.
-EXPORT int corten_gloo_allreduce_direct(CortenGlooContext* context, void* data, size_t count, size_t element_size,
-                                        CortenGlooReduce reduce, void* user, size_t capacity, uint64_t signature,
-                                        uint32_t tag, int64_t timeout_ms, CortenGlooError error) {
-  return guarded(error, [&] {
-    auto& ctx = *context->context;
-    const size_t length = count * element_size;
-    const auto deadline = Clock::now() + Milliseconds(timeout_ms);
-    const uint64_t slot = gloo::Slot::build(kDirectSlotPrefix, tag);
-    const size_t stride = sizeof(Header) + (capacity + 15) / 16 * 16;
-    char* const messages = scratch(stride * ctx.size);
-    auto message = [&](int rank) { return messages + rank * stride; };
-    auto operand = [&](int rank) { return message(rank) + sizeof(Header); };
-    const Header header{signature, length};
-    std::memcpy(message(ctx.rank), &header, sizeof(header));
-    std::memcpy(operand(ctx.rank), data, length);
-    std::vector<Buffer> buffers(ctx.size);
-    for (int distance = 1; distance < ctx.size; distance++) {
-      const int source = (ctx.rank + distance) % ctx.size;
-      buffers[source] = ctx.createUnboundBuffer(message(source), sizeof(Header) + capacity);
-      buffers[source]->recv(source, slot);
-    }
-    auto& own = buffers[ctx.rank];
-    own = ctx.createUnboundBuffer(message(ctx.rank), sizeof(Header) + length);
-    for (int distance = 1; distance < ctx.size; distance++) {
-      own->send((ctx.rank + ctx.size - distance) % ctx.size, slot);
-    }
-    for (int source = 0; source < ctx.size; source++) {
-      if (source != ctx.rank) {
-        buffers[source]->waitRecv(deadline);
-        check_header(header, message(source), source);
-      }
-    }
-    for (int distance = 1; distance < ctx.size; distance++) {
-      own->waitSend(deadline);
-    }
-    for (int rank = 1; rank < ctx.size; rank++) {
-      reduce(user, operand(0), operand(0), operand(rank), count);
-    }
-    std::memcpy(data, operand(0), length);
-  });
-}
-
-// As `corten_gloo_allreduce`, in two steps: rank r gets the r-th part of all operands and reduces it, then gives it to
-// all. As many bytes as in a ring go over the wire, but one rank waits for another twice and not twice for each.
-EXPORT int corten_gloo_allreduce_parts(CortenGlooContext* context, void* data, size_t count, size_t element_size,
-                                       CortenGlooReduce reduce, void* user, uint32_t tag, int64_t timeout_ms,
-                                       CortenGlooError error) {
-  return guarded(error, [&] {
-    auto& ctx = *context->context;
-    const auto deadline = Clock::now() + Milliseconds(timeout_ms);
-    const auto operands = gloo::Slot::build(kPartsSlotPrefix, tag), results = operands + uint8_t{1};
-    const size_t total = count * element_size;
-    const size_t part = (count + ctx.size - 1) / ctx.size * element_size;
-    const size_t segment = std::max<size_t>(1, kSegmentBytes / element_size) * element_size;
-    auto peer = [&](int distance) { return (ctx.rank + distance) % ctx.size; };
-    // The segments of a rank's part: place and size in bytes.
-    auto segments = [&](int rank) {
-      std::vector<std::pair<size_t, size_t>> all;
-      for (size_t at = rank * part, end = std::min(total, at + part); at < end; at += segment) {
-        all.emplace_back(at, std::min(segment, end - at));
-      }
-      return all;
-    };
-    // Of each peer's operand, two segments have a place: one arrives while the other is reduced.
-    char* const memory = scratch(2 * segment * ctx.size);
-    auto own = ctx.createUnboundBuffer(data, total);
-    std::vector<Buffer> received(ctx.size);
-    const auto mine = segments(ctx.rank);
-    auto receive = [&](int rank, size_t index) {
-      if (index < mine.size()) {
-        received[rank]->recv(rank, operands, index % 2 * segment, mine[index].second);
-      }
-    };
-    size_t sends = 0, receives = 0;
-    for (int distance = 1; distance < ctx.size; distance++) {
-      const int rank = peer(distance);
-      received[rank] = ctx.createUnboundBuffer(memory + 2 * segment * rank, 2 * segment);
-      receive(rank, 0);
-      receive(rank, 1);
-      // A result comes only after the operand that lies in its place has left.
-      for (const auto& [at, length] : segments(rank)) {
-        own->recv(rank, results, at, length);
-        receives++;
-      }
-    }
-    for (int distance = 1; distance < ctx.size; distance++) {
-      for (const auto& [at, length] : segments(peer(distance))) {
-        own->send(peer(distance), operands, at, length);
-        sends++;
-      }
-    }
-    for (size_t index = 0; index < mine.size(); index++) {
-      const auto [at, length] = mine[index];
-      char* const sum = bytes(data) + at;
-      for (int distance = 1; distance < ctx.size; distance++) {
-        const int rank = peer(distance);
-        received[rank]->waitRecv(deadline);
-        reduce(user, sum, sum, memory + 2 * segment * rank + index % 2 * segment, length / element_size);
-        receive(rank, index + 2);
-      }
-      for (int distance = 1; distance < ctx.size; distance++) {
-        own->send(peer(distance), results, at, length);
-        sends++;
-      }
-    }
-    for (; receives > 0; receives--) {
-      own->waitRecv(deadline);
-    }
-    for (; sends > 0; sends--) {
-      own->waitSend(deadline);
-    }
   });
 }
 

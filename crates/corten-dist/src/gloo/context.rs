@@ -93,18 +93,6 @@ pub(super) struct CallSlot {
     pub(super) timeout: Duration,
 }
 
-/// How an all-reduce goes, the same on all ranks.
-#[derive(Clone, Copy)]
-pub(super) enum Algorithm {
-    /// gloo's ring.
-    Ring,
-    /// Each rank reduces a part of all operands and gives it to all.
-    Parts,
-    /// Each rank gets all of all operands. None has more bytes than `capacity`; `signature` tells what is
-    /// reduced and how, and ranks compare it.
-    Direct { capacity: usize, signature: u64 },
-}
-
 /// A rank's connections to all others.
 pub(super) struct Context {
     handle: Handle,
@@ -157,30 +145,14 @@ impl Context {
     }
 
     /// Reduces elements in place on all ranks.
-    pub(super) fn all_reduce(
-        &self,
-        data: &Piece,
-        function: Reduction,
-        algorithm: Algorithm,
-        at: CallSlot,
-    ) -> Result<()> {
+    pub(super) fn all_reduce(&self, data: &Piece, function: Reduction, at: CallSlot) -> Result<()> {
         let (count, itemsize) = (data.count(), data.dtype().itemsize());
         let (nobody, time) = (ptr::null_mut(), milliseconds(at.timeout));
-        // SAFETY: the piece has so many elements, which the function is for; `data` outlives the call. The
-        // direct algorithm is chosen for operands within its capacity.
+        let (handle, pointer) = (self.handle, data.pointer());
+        // SAFETY: the piece has so many elements, which the function is for; `data` outlives the call.
         checked(|error| unsafe {
-            let (handle, data, functions) = (self.handle, data.pointer(), self.functions);
-            let run = match algorithm {
-                Algorithm::Ring => functions.allreduce,
-                Algorithm::Parts => functions.allreduce_parts,
-                Algorithm::Direct { capacity, signature } => {
-                    return (functions.allreduce_direct)(
-                        handle, data, count, itemsize, function, nobody, capacity, signature,
-                        at.tag, time, error,
-                    );
-                }
-            };
-            run(handle, data, count, itemsize, function, nobody, at.tag, time, error)
+            let run = self.functions.allreduce;
+            run(handle, pointer, count, itemsize, function, nobody, at.tag, time, error)
         })
     }
 

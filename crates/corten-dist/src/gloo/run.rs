@@ -3,20 +3,12 @@
 use corten_core::{Access, DType};
 use corten_ops::Tensor;
 
-use super::context::{Algorithm, CallSlot, Context};
+use super::context::{CallSlot, Context};
 use super::memory::Piece;
 use crate::engine::Call;
 use crate::error::{DistError, Result};
 use crate::reduce_op::ReduceOp;
 use crate::reduction;
-
-/// Where a rank sends not more than these bytes by giving its whole operand to every other, all-reduce
-/// does so: one exchange takes less time than the two of a ring, until moving the bytes takes longer.
-const DIRECT_BYTES: usize = 512 << 10;
-
-/// More ranks than these take gloo's ring: others send more messages than that, though fewer one after
-/// another.
-const FEW_RANKS: usize = 8;
 
 /// A collective with its memory, ready to run on another thread.
 pub(super) enum Collective {
@@ -175,15 +167,7 @@ impl Ranks<'_> {
         before(op, data)?;
         if self.size > 1 {
             let function = reduction::function(op, data.dtype())?;
-            let capacity = DIRECT_BYTES / (self.size - 1);
-            let algorithm = if self.size > FEW_RANKS {
-                Algorithm::Ring
-            } else if data.nbytes() <= capacity {
-                Algorithm::Direct { capacity, signature: signature(op, data.dtype()) }
-            } else {
-                Algorithm::Parts
-            };
-            self.context.all_reduce(data, function, algorithm, self.at)?;
+            self.context.all_reduce(data, function, self.at)?;
         }
         self.after(op, data)
     }
@@ -342,13 +326,4 @@ impl Ranks<'_> {
 fn before(op: &ReduceOp, data: &Piece) -> Result<()> {
     // SAFETY: the piece's elements; pieces are aligned.
     unsafe { reduction::before(op, data.dtype(), data.start(), data.count()) }
-}
-
-/// A number that differs where dtypes or reductions do; factors are each rank's own.
-fn signature(op: &ReduceOp, dtype: DType) -> u64 {
-    let name = [dtype.name(), " ", op.name()];
-    // FNV-1a.
-    name.iter().flat_map(|part| part.bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

@@ -86,7 +86,7 @@ pub(super) struct Plan {
 
 /// The communicator that a plan is for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct CommunicatorFacts {
     pub(super) rank: usize,
     pub(super) size: usize,
     /// The most bytes of a step.
@@ -100,13 +100,13 @@ impl Plan {
     ///
     /// # Errors
     /// `Runtime` and `Value` for what MPI cannot do, `OutOfMemory`.
-    pub(super) fn of(call: &Call, place: Place) -> Result<Self> {
+    pub(super) fn of(call: &Call, place: CommunicatorFacts) -> Result<Self> {
         let mut plan = Self::default();
         plan.add(call, place)?;
         Ok(plan)
     }
 
-    fn add(&mut self, call: &Call, place: Place) -> Result<()> {
+    fn add(&mut self, call: &Call, place: CommunicatorFacts) -> Result<()> {
         match call {
             Call::AllReduce { tensor, op } => self.all_reduce(tensor, op, place),
             Call::Broadcast { tensor, root } => {
@@ -159,7 +159,12 @@ impl Plan {
         }
     }
 
-    fn all_reduce(&mut self, tensor: &Tensor, op: &ReduceOp, place: Place) -> Result<()> {
+    fn all_reduce(
+        &mut self,
+        tensor: &Tensor,
+        op: &ReduceOp,
+        place: CommunicatorFacts,
+    ) -> Result<()> {
         let output = Buffer::write(tensor)?;
         let reduction = Reduction::of(op, tensor.dtype())?;
         let scaled = scaled(&output, op, tensor.dtype())?;
@@ -171,7 +176,13 @@ impl Plan {
         Ok(())
     }
 
-    fn reduce(&mut self, tensor: &Tensor, root: usize, op: &ReduceOp, place: Place) -> Result<()> {
+    fn reduce(
+        &mut self,
+        tensor: &Tensor,
+        root: usize,
+        op: &ReduceOp,
+        place: CommunicatorFacts,
+    ) -> Result<()> {
         let is_root = root == place.rank;
         let buffer = access(tensor, is_root)?;
         let reduction = Reduction::of(op, tensor.dtype())?;
@@ -195,7 +206,7 @@ impl Plan {
         input: Buffer,
         is_scratch: bool,
         op: &ReduceOp,
-        place: Place,
+        place: CommunicatorFacts,
     ) -> Result<()> {
         let (dtype, output) = (output.dtype(), Buffer::write(output)?);
         let reduction = Reduction::of(op, dtype)?;
@@ -230,14 +241,19 @@ impl Plan {
         }
     }
 
-    fn broadcast(&mut self, buffer: &Buffer, root: usize, place: Place) -> Result<()> {
+    fn broadcast(&mut self, buffer: &Buffer, root: usize, place: CommunicatorFacts) -> Result<()> {
         for (_, buffer) in parts(buffer, 1, place)? {
             self.steps.push(Step::Broadcast { buffer, root });
         }
         Ok(())
     }
 
-    fn all_gather(&mut self, outputs: &[Buffer], input: &Buffer, place: Place) -> Result<()> {
+    fn all_gather(
+        &mut self,
+        outputs: &[Buffer],
+        input: &Buffer,
+        place: CommunicatorFacts,
+    ) -> Result<()> {
         let are_equal = outputs.iter().all(|output| output.len() == input.len());
         if !are_equal || input.len() > place.limit {
             return self.broadcast_each(outputs, input, place);
@@ -251,7 +267,12 @@ impl Plan {
         Ok(())
     }
 
-    fn all_gather_into(&mut self, output: &Buffer, input: &Buffer, place: Place) -> Result<()> {
+    fn all_gather_into(
+        &mut self,
+        output: &Buffer,
+        input: &Buffer,
+        place: CommunicatorFacts,
+    ) -> Result<()> {
         let own = output.part(place.rank * input.len(), input.len())?;
         if input.len() > place.limit {
             let outputs = (0..place.size).map(|rank| output.part(rank * input.len(), input.len()));
@@ -272,7 +293,12 @@ impl Plan {
     }
 
     /// Gathers by as many broadcasts as there are ranks.
-    fn broadcast_each(&mut self, outputs: &[Buffer], input: &Buffer, place: Place) -> Result<()> {
+    fn broadcast_each(
+        &mut self,
+        outputs: &[Buffer],
+        input: &Buffer,
+        place: CommunicatorFacts,
+    ) -> Result<()> {
         for (root, output) in outputs.iter().enumerate() {
             if root == place.rank {
                 check_len(input.len(), output.len())?;
@@ -288,7 +314,7 @@ impl Plan {
         outputs: &[Buffer],
         input: &Buffer,
         root: usize,
-        place: Place,
+        place: CommunicatorFacts,
     ) -> Result<()> {
         let is_root = root == place.rank;
         if input.len() == 0 {
@@ -320,7 +346,7 @@ impl Plan {
         output: &Buffer,
         inputs: &[Buffer],
         root: usize,
-        place: Place,
+        place: CommunicatorFacts,
     ) -> Result<()> {
         let is_root = root == place.rank;
         if output.len() == 0 {
@@ -344,7 +370,12 @@ impl Plan {
         Ok(())
     }
 
-    fn all_to_all(&mut self, outputs: &[Buffer], inputs: &[Buffer], place: Place) -> Result<()> {
+    fn all_to_all(
+        &mut self,
+        outputs: &[Buffer],
+        inputs: &[Buffer],
+        place: CommunicatorFacts,
+    ) -> Result<()> {
         let is_shared = |input: &Buffer| outputs.iter().any(|output| output.overlaps(input));
         for (rank, input) in inputs.iter().enumerate() {
             let input = if is_shared(input) { copied(input)? } else { input.clone() };
@@ -363,7 +394,13 @@ impl Plan {
         Ok(())
     }
 
-    fn send(&mut self, buffer: &Buffer, to: usize, lane: Lane, place: Place) -> Result<()> {
+    fn send(
+        &mut self,
+        buffer: &Buffer,
+        to: usize,
+        lane: Lane,
+        place: CommunicatorFacts,
+    ) -> Result<()> {
         for buffer in message(buffer, place)? {
             self.steps.push(Step::Send { buffer, to, lane });
         }
@@ -375,7 +412,7 @@ impl Plan {
         buffer: &Buffer,
         from: Option<usize>,
         lane: Lane,
-        place: Place,
+        place: CommunicatorFacts,
     ) -> Result<()> {
         let mut rest = message(buffer, place)?;
         if from.is_none() && rest.len() > 1 {
@@ -445,7 +482,7 @@ fn rows(buffer: &Buffer, tensor: &Tensor, splits: &[usize]) -> Result<Vec<Buffer
 }
 
 /// The tag of a user's message.
-fn user(tag: i32, place: Place) -> Result<Lane> {
+fn user(tag: i32, place: CommunicatorFacts) -> Result<Lane> {
     if (0..=place.largest_tag).contains(&tag) {
         return Ok(Lane::User(tag));
     }
@@ -496,14 +533,18 @@ fn check_len(input: usize, output: usize) -> Result<()> {
 }
 
 /// Parts of whole elements that are within the limit, with their places.
-fn parts(buffer: &Buffer, itemsize: usize, place: Place) -> Result<Vec<(usize, Buffer)>> {
+fn parts(
+    buffer: &Buffer,
+    itemsize: usize,
+    place: CommunicatorFacts,
+) -> Result<Vec<(usize, Buffer)>> {
     let step = (place.limit / itemsize * itemsize).max(itemsize);
     let part = |at| Ok((at, buffer.part(at, step.min(buffer.len() - at))?));
     (0..buffer.len()).step_by(step).map(part).collect()
 }
 
 /// The parts of a message: one at least.
-fn message(buffer: &Buffer, place: Place) -> Result<Vec<Buffer>> {
+fn message(buffer: &Buffer, place: CommunicatorFacts) -> Result<Vec<Buffer>> {
     if buffer.len() == 0 {
         return Ok(vec![buffer.clone()]);
     }

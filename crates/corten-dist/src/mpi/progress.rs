@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::ffi::{Communicator, Mpi, RawHandle, Request};
-use super::plan::{Finish, Lane, Place, Step};
+use super::plan::{CommunicatorFacts, Finish, Lane, Step};
 use super::queue::{Command, Member, Queue, Reply, Split, Started};
 use crate::{DistError, Result, Work};
 
@@ -386,7 +386,8 @@ impl<'a, H: RawHandle> Progress<'a, H> {
         let user = self.mpi.duplicate(collective)?;
         let (rank, size) = self.mpi.rank_and_size(collective)?;
         self.members.push(Some(Lanes { collective, user }));
-        let place = Place { rank, size, limit: self.limit, largest_tag: self.largest_tag };
+        let place =
+            CommunicatorFacts { rank, size, limit: self.limit, largest_tag: self.largest_tag };
         Ok(Member::new(self.members.len() - 1, place))
     }
 

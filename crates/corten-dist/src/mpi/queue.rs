@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::plan::{Place, Plan};
+use super::plan::{CommunicatorFacts, Plan};
 use crate::{DistError, Result, Work};
 
 /// A communicator of the progress thread, by its number, as other threads know it.
 pub(super) struct Member {
     pub(super) number: usize,
-    pub(super) place: Place,
+    pub(super) place: CommunicatorFacts,
     /// Why nothing can run any more.
     broken: Mutex<Option<DistError>>,
 }
 
 impl Member {
-    pub(super) fn new(number: usize, place: Place) -> Arc<Self> {
+    pub(super) fn new(number: usize, place: CommunicatorFacts) -> Arc<Self> {
         Arc::new(Self { number, place, broken: Mutex::default() })
     }
 

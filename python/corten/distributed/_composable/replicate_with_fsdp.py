@@ -5,7 +5,8 @@ from __future__ import annotations
 from corten.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, OffloadPolicy
 from corten.distributed.fsdp._fully_shard._fsdp_common import DDPMeshInfo
 from corten.distributed.fsdp._fully_shard._fsdp_init import (
-    _as_modules, _get_device_from_mesh, _get_managed_modules, _get_managed_states, _init_default_mesh,
+    _apply_to_module, _as_modules, _get_device_from_mesh, _get_managed_modules, _get_managed_states,
+    _init_default_mesh,
     _init_param_groups, _move_states_to_device, _validate_module,
 )
 from corten.distributed.fsdp._fully_shard._fsdp_state import FSDPState
@@ -65,12 +66,7 @@ def replicate(module, *, mesh=None, mp_policy=None, offload_policy=None, ignored
         "device": device, "shard_placement_fn": None, "mp_policy": mp_policy,
         "offload_policy": offload_policy, "reshard_after_forward": False,
     })
-    for one in modules:
-        cls = type(one)
-        if cls not in cls_to_replicate_cls:
-            cls_to_replicate_cls[cls] = type(
-                f"Replicate{cls.__name__}", (ReplicateModule, cls),
-                {"__deepcopy__": _unimplemented_deepcopy},
-            )
-        one.__class__ = cls_to_replicate_cls[cls]
+    _apply_to_module(
+        modules, cls_to_replicate_cls, ReplicateModule, "Replicate", _unimplemented_deepcopy
+    )
     return module

@@ -8,6 +8,7 @@ holds the former checkpoint, or the new one, whole.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import json
@@ -18,12 +19,9 @@ import re
 import threading
 import uuid
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Optional
 
 import corten
@@ -32,6 +30,7 @@ from corten._saving import pickled
 from corten.futures import Future
 
 from ._extension import ExtensionRegistry
+from ._file_systems import FileSystem, FileSystemBase
 from ._hf_utils import (
     CUSTOM_METADATA_KEY, DCP_VERSION_KEY, FORMAT_KEY, FORMAT_VALUE, HF_DCP_VERSION,
 )
@@ -143,85 +142,6 @@ def _sync(stream):
         os.fsync(stream.fileno())
     except (AttributeError, io.UnsupportedOperation) as error:
         warnings.warn(f"fsync not supported for this stream, relying on flush(): {error}")
-
-
-class FileSystemBase(ABC):
-    """What a writer and a reader need of a file system."""
-
-    @abstractmethod
-    @contextmanager
-    def create_stream(self, path, mode):
-        """An open file, which is closed when the block ends."""
-
-    @abstractmethod
-    def concat_path(self, path, suffix):
-        """The path of ``suffix`` in the folder ``path``."""
-
-    @abstractmethod
-    def rename(self, path, new_path) -> None:
-        """Gives a file another name; where it can, in place of the file that has it."""
-
-    @abstractmethod
-    def init_path(self, path):
-        """The path in the form of this file system."""
-
-    @abstractmethod
-    def mkdir(self, path) -> None:
-        """Makes a folder, if it is not there."""
-
-    @classmethod
-    @abstractmethod
-    def validate_checkpoint_id(cls, checkpoint_id) -> bool:
-        """Whether a checkpoint of that name can be here."""
-
-    @abstractmethod
-    def exists(self, path) -> bool:
-        """Whether there is such a file."""
-
-    @abstractmethod
-    def rm_file(self, path) -> None:
-        """Removes a file."""
-
-
-class FileSystem(FileSystemBase):
-    """The files of this machine."""
-
-    @contextmanager
-    def create_stream(self, path, mode):
-        with Path(path).open(mode) as stream:
-            yield stream
-
-    def concat_path(self, path, suffix):
-        return Path(path) / suffix
-
-    def init_path(self, path):
-        return Path(path)
-
-    def rename(self, path, new_path):
-        os.replace(path, new_path)
-
-    def mkdir(self, path):
-        Path(path).mkdir(parents=True, exist_ok=True)
-
-    @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id):
-        if isinstance(checkpoint_id, Path):
-            return True
-        if "://" in str(checkpoint_id):
-            return False
-        return any(
-            parent.exists() and os.access(parent, os.W_OK) for parent in Path(checkpoint_id).parents
-        )
-
-    def exists(self, path):
-        return Path(path).exists()
-
-    def rm_file(self, path):
-        Path(path).unlink()
-
-    def ls(self, path):
-        """The paths of the files in a folder."""
-        return [str(found) for found in Path(path).iterdir()]
 
 
 class _FileSystemWriter(StorageWriter):
@@ -376,6 +296,11 @@ class _FileSystemWriter(StorageWriter):
         self.fs.rename(temporary, path)
         if self.sync_files and isinstance(self.fs, FileSystem):
             _sync_folder(self.path)
+        whole = self._get_metadata_path()
+        if self._alone() and self.fs.exists(whole):
+            # It would be read before what each process wrote.
+            with contextlib.suppress(FileNotFoundError):
+                self.fs.rm_file(whole)
         self._remove_leftovers({
             info.relative_path for info in metadata.storage_data.values()
             if isinstance(info, _StorageInfo)

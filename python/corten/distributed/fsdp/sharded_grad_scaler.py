@@ -5,6 +5,7 @@ from __future__ import annotations
 import corten
 import corten.distributed as dist
 from corten.amp import GradScaler
+from corten.distributed.checkpoint._tensors import is_dtensor
 
 __all__ = ["ShardedGradScaler"]
 
@@ -31,7 +32,9 @@ class ShardedGradScaler(GradScaler):
         super().unscale_(optimizer)
         if not self._enabled:
             return
-        found = self._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values()
-        for value in found:
-            with corten.no_grad():
+        found = self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
+        with corten.no_grad():
+            for device, value in found.items():
+                # Of sharded gradients it is that of this process's parts.
+                found[device] = value = value._local_tensor if is_dtensor(value) else value
                 dist.all_reduce(value, op=dist.ReduceOp.MAX, group=self.process_group)

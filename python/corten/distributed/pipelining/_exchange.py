@@ -159,6 +159,7 @@ class Exchange:
     def _start(self, ops):
         if not ops:
             return
+        self._release_sent()
         works = dist.batch_isend_irecv(ops)
         if len(works) != len(ops):
             # The engine made one of them all; it may be waited for more than once.
@@ -170,6 +171,16 @@ class Exchange:
                 self.sends.append((work, op.tensor))
             else:
                 self.posted[message][2].append(work)
+
+    def _release_sent(self):
+        """Gives up the tensors that were sent."""
+        waiting = []
+        for work, tensor in self.sends:
+            if work.is_completed():
+                work.wait()
+            else:
+                waiting.append((work, tensor))
+        self.sends = waiting
 
     def receive(self, kind, stage, chunk):
         """What an action waits for: the inputs of a stage, or the gradients of its outputs."""

@@ -65,7 +65,7 @@ class _PipelineSchedule:
         self, stages, n_microbatches, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
         output_merge_spec=None, scale_grads=True,
     ):
-        self._n_microbatches, self._loss_fn = n_microbatches, loss_fn
+        self._n_microbatches, self._loss_fn, self._loss_kwargs = n_microbatches, loss_fn, {}
         self.scale_grads = scale_grads
         self._args_chunk_spec, self._kwargs_chunk_spec = args_chunk_spec, kwargs_chunk_spec
         self._output_merge_spec = output_merge_spec
@@ -90,7 +90,10 @@ class _PipelineSchedule:
         """The actions of a process, in order."""
         raise NotImplementedError
 
-    def step(self, *args, target=None, losses=None, return_outputs=True, **kwargs):
+    def step(
+        self, *args, target=None, losses=None, return_outputs=True, loss_kwargs=None, arg_mbs=None,
+        kwarg_mbs=None, target_mbs=None, **kwargs,
+    ):
         """Runs a batch forward and, if there is a loss, backward; all processes call this.
 
         Args:
@@ -98,6 +101,8 @@ class _PipelineSchedule:
             target: What the loss compares with, in the process of the last stage.
             losses: A list, which gets the loss of each microbatch there.
             return_outputs: Whether to put the outputs together.
+            loss_kwargs: Keyword arguments of the loss.
+            arg_mbs, kwarg_mbs, target_mbs: The same as lists of microbatches, in place of what is to be cut.
             **kwargs: Keyword arguments of this process's stages.
 
         Returns:
@@ -111,18 +116,39 @@ class _PipelineSchedule:
                 "step() requires gradients to be enabled for backward computation; "
                 "it should not be used under torch.no_grad() context. Please call eval() instead."
             )
-        return self._run(args, kwargs, target, losses, return_outputs, self._has_backward)
+        self._loss_kwargs = loss_kwargs or {}
+        batches = self._split(args, kwargs, target, arg_mbs, kwarg_mbs, target_mbs)
+        return self._run(batches, losses, return_outputs, self._has_backward)
 
-    def eval(self, *args, target=None, losses=None, **kwargs):
+    def eval(
+        self, *args, target=None, losses=None, arg_mbs=None, kwarg_mbs=None, target_mbs=None, **kwargs
+    ):
         """As :meth:`step`, forward alone, without gradients."""
+        self._loss_kwargs = {}
         with corten.no_grad():
-            return self._run(args, kwargs, target, losses, True, False)
+            batches = self._split(args, kwargs, target, arg_mbs, kwarg_mbs, target_mbs)
+            return self._run(batches, losses, True, False)
 
-    def _run(self, args, kwargs, target, losses, return_outputs, training):
-        args_mbs, kwargs_mbs = self._split_inputs(args, kwargs)
-        target_mbs = None
+    def _split(self, args, kwargs, target, arg_mbs, kwarg_mbs, target_mbs):
+        """The microbatches of inputs, keyword arguments and targets."""
+        args_split, kwargs_split = self._split_inputs(args, kwargs)
         if target is not None:
             target_mbs = list(corten.tensor_split(target, self._n_microbatches))
+        given = [
+            ("arg_mbs", arg_mbs, args_split), ("kwarg_mbs", kwarg_mbs, kwargs_split),
+            ("target_mbs", target_mbs, None),
+        ]
+        for name, batches, _ in given:
+            if batches is None:
+                continue
+            if not isinstance(batches, list):
+                raise TypeError(f"{name} must be a list but got a {type(batches)}")
+            if len(batches) != self._n_microbatches:
+                raise ValueError(f"Expecting {self._n_microbatches} {name} but got {len(batches)}")
+        return [split if batches is None else batches for _, batches, split in given]
+
+    def _run(self, batches, losses, return_outputs, training):
+        args_mbs, kwargs_mbs, target_mbs = batches
         if losses is not None and not isinstance(losses, list):
             raise TypeError(f"losses must be a list but got a {type(losses)}")
         for stage in self._stages.values():
@@ -166,7 +192,7 @@ class _PipelineSchedule:
                 if stage.is_last:
                     outputs[chunk] = output
                     if self._loss_fn is not None and target_mbs is not None:
-                        losses[chunk] = self._loss_fn(output, target_mbs[chunk])
+                        losses[chunk] = self._loss_fn(output, target_mbs[chunk], **self._loss_kwargs)
             else:
                 left[number] -= 1
                 sent = self._backward(exchange, stage, chunk, losses, left[number] == 0)

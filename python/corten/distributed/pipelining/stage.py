@@ -143,17 +143,23 @@ class PipelineStage(_PipelineStageBase):
         device: Where the module is.
         input_args: An example of its inputs; they are checked against it.
         output_args: An example of its outputs; they are checked against it.
+        output_grads, input_grads: Examples of gradients, whose shapes are those of the values.
         group: The processes of the pipeline; by default all.
+        dw_builder: What schedules that split backward need, which are not here.
 
     Raises:
         ValueError: ``stage_index`` is not below ``num_stages``.
         RuntimeError: There are more processes than stages.
+        NotImplementedError: ``dw_builder`` is given.
     """
 
     def __init__(
-        self, submodule, stage_index, num_stages, device, input_args=None, output_args=None, group=None
+        self, submodule, stage_index, num_stages, device, input_args=None, output_args=None,
+        output_grads=None, input_grads=None, group=None, dw_builder=None,
     ):
         super().__init__(submodule, stage_index, num_stages, device, group)
+        if dw_builder is not None:
+            raise NotImplementedError("PipelineStage: dw_builder, as no schedule here splits backward")
         self.input_args, self.output_args = _example(input_args), _example(output_args)
 
     def forward_one_chunk(self, fwd_chunk_id, args, kwargs=None):

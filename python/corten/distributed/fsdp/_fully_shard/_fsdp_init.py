@@ -178,3 +178,12 @@ def _mesh_info_of_dims(mesh, dims):
 
 def _as_modules(module):
     return (module,) if isinstance(module, nn.Module) else tuple(_get_root_modules(list(module)))
+
+
+def _apply_to_module(modules, made, base, prefix, deepcopy):
+    """Gives modules a subclass of their class that is a ``base``, too; ``made`` keeps those that were made."""
+    for module in modules:
+        cls = type(module)
+        if cls not in made:
+            made[cls] = type(f"{prefix}{cls.__name__}", (base, cls), {"__deepcopy__": deepcopy})
+        module.__class__ = made[cls]

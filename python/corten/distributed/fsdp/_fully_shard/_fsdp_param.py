@@ -164,6 +164,11 @@ class FSDPParam:
         found = info.module._parameters[info.param_name]
         if found is self._unsharded_param and self._unsharded_param is not None:
             return
+        if not isinstance(found, DTensor):
+            raise AssertionError(
+                f"Expected the sharded parameter {self._param_fqn or info.param_name} to be a DTensor, got "
+                f"{type(found)}; load whole tensors with torch.distributed.checkpoint.state_dict"
+            )
         if found is not self.sharded_param:
             for module, name in zip(info.shared_modules, info.shared_param_names):
                 set_parameter(module, name, found)

@@ -7,11 +7,13 @@ import functools
 from abc import ABC, abstractmethod
 
 from corten.distributed._composable.contract import contract
+from corten.distributed.tensor import DTensor
 
 from ._fsdp_api import MixedPrecisionPolicy, OffloadPolicy
 from ._fsdp_common import FSDPMeshInfo
 from ._fsdp_init import (
-    _as_modules, _get_device_from_mesh, _get_managed_modules, _get_managed_states, _get_mesh_info,
+    _apply_to_module, _as_modules, _get_device_from_mesh, _get_managed_modules, _get_managed_states,
+    _get_mesh_info,
     _get_post_forward_mesh_info, _init_default_mesh, _init_param_groups, _mesh_info_of_dims,
     _move_states_to_device, _validate_mesh, _validate_module,
 )
@@ -62,7 +64,8 @@ def fully_shard(
 
     Raises:
         ValueError: A parameter has no dimensions, or the mesh has more than two.
-        NotImplementedError: A dimension other than the first does not divide evenly.
+        NotImplementedError: A dimension other than the first does not divide evenly, or ``dp_mesh_dims`` is
+            given for parameters that are ``DTensor``.
     """
     mp_policy = MixedPrecisionPolicy() if mp_policy is None else mp_policy
     offload_policy = OffloadPolicy() if offload_policy is None else offload_policy
@@ -76,6 +79,11 @@ def fully_shard(
     modules = _as_modules(module)
     managed = _get_managed_modules(modules)
     params, buffers = _get_managed_states(managed, set(ignored_params or ()))
+    if dp_mesh_dims is not None and any(isinstance(param, DTensor) for param in params):
+        raise NotImplementedError(
+            "fully_shard: dp_mesh_dims needs plain parameters; for parameters that are DTensor pass the mesh "
+            "of the data's dimensions as mesh"
+        )
     _move_states_to_device(params, buffers, device)
     state = fully_shard.state(modules[0])
     state.init(modules, device, mp_policy, reshard_after_forward is None)
@@ -84,13 +92,7 @@ def fully_shard(
         "offload_policy": offload_policy,
         "reshard_after_forward": True if reshard_after_forward is None else reshard_after_forward,
     })
-    for one in modules:
-        cls = type(one)
-        if cls not in cls_to_fsdp_cls:
-            cls_to_fsdp_cls[cls] = type(
-                f"FSDP{cls.__name__}", (FSDPModule, cls), {"__deepcopy__": _unimplemented_deepcopy}
-            )
-        one.__class__ = cls_to_fsdp_cls[cls]
+    _apply_to_module(modules, cls_to_fsdp_cls, FSDPModule, "FSDP", _unimplemented_deepcopy)
     return module
 
 
