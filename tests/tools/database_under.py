@@ -150,9 +150,23 @@ def under(way, make):
 def geometry(tensor):
     """What is known of a tensor without its data."""
     if tensor.layout != corten.strided:
-        return tuple(map(int, tensor.shape)), tensor.dtype, tensor.layout
-    shape = tuple(map(int, tensor.shape))
-    return shape, tensor.dtype, tuple(map(int, tensor.stride())), tensor.is_conj(), tensor.is_neg()
+        return tuple(map(known, tensor.shape)), tensor.dtype, tensor.layout
+    shape = tuple(map(known, tensor.shape))
+    return shape, tensor.dtype, tuple(map(known, tensor.stride())), tensor.is_conj(), tensor.is_neg()
+
+
+def known(size):
+    """A size as a number; -1 for one that depends on data."""
+    if isinstance(size, corten.SymInt) and not size.node.has_hint():
+        return -1
+    return int(size)
+
+
+def differ(one, other):
+    """Whether facts differ; sizes that depend on data may be any."""
+    if isinstance(one, tuple) and isinstance(other, tuple) and -1 in other:
+        return len(one) != len(other) or any(a != b and b != -1 for a, b in zip(one, other))
+    return one != other
 
 
 def difference(want, got, way, values):
@@ -170,7 +184,7 @@ def difference(want, got, way, values):
         if not isinstance(two, corten.Tensor):
             return f"{type(two).__name__} for a tensor"
         for name, a, b in zip(("shape", "dtype", "strides", "conj", "neg"), geometry(one), geometry(two)):
-            if a != b and (name != "strides" or one.numel()):
+            if differ(a, b) and (name != "strides" or one.numel() and -1 not in geometry(two)[0]):
                 return f"{name}: {b} for {a}"
         if way not in ("fake", "sizes") and values and one.device.type != "meta":
             found = unequal(one.detach(), two.detach())
