@@ -23,7 +23,7 @@ def case(function):
     return function
 
 
-class Block(nn.Module):
+class Layer(nn.Module):
     """A layer of a GPT."""
 
     def __init__(self, width):
@@ -44,7 +44,7 @@ class Gpt(nn.Module):
     def __init__(self, words=17, width=8, layers=1):
         super().__init__()
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(6, width)
-        self.blocks = nn.Sequential(*(Block(width) for _ in range(layers)))
+        self.blocks = nn.Sequential(*(Layer(width) for _ in range(layers)))
         self.head = nn.Linear(width, words, bias=False)
         self.head.weight = self.words.weight
 

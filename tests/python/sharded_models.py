@@ -7,7 +7,7 @@ from module_under_test import torch
 nn, F = torch.nn, torch.nn.functional
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """A block of a transformer."""
 
     def __init__(self, width, heads):
@@ -31,7 +31,7 @@ class GPT(nn.Module):
     def __init__(self, vocabulary=13, width=6, heads=2, layers=2, length=4):
         super().__init__()
         self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-        self.blocks = nn.ModuleList([Block(width, heads) for _ in range(layers)])
+        self.blocks = nn.ModuleList([TransformerBlock(width, heads) for _ in range(layers)])
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
         self.head.weight = self.tokens.weight

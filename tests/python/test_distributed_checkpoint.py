@@ -131,11 +131,21 @@ class OneProcess(Folder):
         for a, b in zip(network.state_dict().values(), other.state_dict().values()):
             self.assertTrue(torch.equal(a, b))
 
+    def test_objects_of_classes(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+            self.save({"plain": {"a": (1, None)}, "path": pathlib.PurePosixPath("x")})
+            # What needs no functions of the file runs none.
+            self.assertEqual(self.load({"plain": {"a": 0}})["plain"], {"a": (1, None)})
+        self.assertEqual(self.load({"path": None})["path"], pathlib.PurePosixPath("x"))
+
     def test_what_is_wrong_is_said(self):
         self.save({"a": rows(), "n": 1})
         with self.assertRaisesRegex(dcp.CheckpointException, r"Missing key in checkpoint state_dict: b\."):
             self.load({"b": rows()})
-        with self.assertRaisesRegex(dcp.CheckpointException, r"Size mismatch between saved .*5, 3.* and current: .*5, 4.* for a"):
+        words = r"Size mismatch between saved .*5, 3.* and current: .*5, 4.* for a"
+        with self.assertRaisesRegex(dcp.CheckpointException, words):
             self.load({"a": torch.zeros(5, 4)})
         with self.assertRaisesRegex(RuntimeError, "`checkpoint_id` must be specified"):
             dcp.save({})

@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -190,6 +191,35 @@ std::shared_ptr<gloo::transport::Device> default_device() {
 
 char* bytes(const void* data) { return static_cast<char*>(const_cast<void*>(data)); }
 
+// What goes before an operand in `corten_gloo_allreduce_direct`.
+struct Header {
+  uint64_t signature;
+  uint64_t length;
+};
+
+void check_header(const Header& own, const char* message, int rank) {
+  Header other;
+  std::memcpy(&other, message, sizeof(other));
+  if (other.length != own.length) {
+    throw std::runtime_error("ranks differ in the size of the tensor: rank " + std::to_string(rank) + " has " +
+                             std::to_string(other.length) + " bytes, this rank " + std::to_string(own.length));
+  }
+  if (other.signature != own.signature) {
+    throw std::runtime_error("ranks differ in the dtype or the reduction: rank " + std::to_string(rank) +
+                             " has others than this rank");
+  }
+}
+
+// Memory of this thread, aligned to 16 bytes, which stays until the thread ends.
+char* scratch(size_t bytes) {
+  thread_local std::vector<char> memory;
+  if (memory.size() < bytes + 16) {
+    memory.resize(bytes + 16);
+  }
+  const auto start = reinterpret_cast<uintptr_t>(memory.data());
+  return memory.data() + (16 - start % 16) % 16;
+}
+
 // Options take the size of an element from a type; these ones set it directly.
 struct AllreduceOptions : gloo::AllreduceOptions {
   using gloo::AllreduceOptions::AllreduceOptions;
@@ -219,7 +249,7 @@ Options options_for(CortenGlooContext* context, uint32_t tag, int64_t timeout_ms
 }  // namespace
 
 // The version of these functions, which a loader compares with its own.
-EXPORT int corten_gloo_interface() { return 1; }
+EXPORT int corten_gloo_interface() { return 2; }
 
 // gloo's version as one number: 10000 * major + 100 * minor + patch.
 EXPORT int corten_gloo_version() { return GLOO_VERSION; }
@@ -283,39 +313,47 @@ EXPORT int corten_gloo_allreduce(CortenGlooContext* context, void* data, size_t 
 }
 
 // As `corten_gloo_allreduce`, for few bytes: every rank sends all of its operand to every other and combines them in
-// the order of ranks, so that one exchange is waited for and not one for each rank.
+// the order of ranks, so that one exchange is waited for and not one for each rank. Operands have at most `capacity`
+// bytes on every rank; `signature` is compared with the other ranks', and so is the size.
 EXPORT int corten_gloo_allreduce_direct(CortenGlooContext* context, void* data, size_t count, size_t element_size,
-                                        CortenGlooReduce reduce, void* user, uint32_t tag, int64_t timeout_ms,
-                                        CortenGlooError error) {
+                                        CortenGlooReduce reduce, void* user, size_t capacity, uint64_t signature,
+                                        uint32_t tag, int64_t timeout_ms, CortenGlooError error) {
   return guarded(error, [&] {
     auto& ctx = *context->context;
     const size_t length = count * element_size;
     const auto deadline = Clock::now() + Milliseconds(timeout_ms);
     const uint64_t slot = gloo::Slot::build(kDirectSlotPrefix, tag);
-    std::vector<char> received(length * ctx.size);
-    std::vector<Buffer> receives(ctx.size);
-    auto own = ctx.createUnboundBuffer(data, length);
+    const size_t stride = sizeof(Header) + (capacity + 15) / 16 * 16;
+    char* const messages = scratch(stride * ctx.size);
+    auto message = [&](int rank) { return messages + rank * stride; };
+    auto operand = [&](int rank) { return message(rank) + sizeof(Header); };
+    const Header header{signature, length};
+    std::memcpy(message(ctx.rank), &header, sizeof(header));
+    std::memcpy(operand(ctx.rank), data, length);
+    std::vector<Buffer> buffers(ctx.size);
     for (int distance = 1; distance < ctx.size; distance++) {
       const int source = (ctx.rank + distance) % ctx.size;
-      receives[source] = ctx.createUnboundBuffer(received.data() + source * length, length);
-      receives[source]->recv(source, slot);
+      buffers[source] = ctx.createUnboundBuffer(message(source), sizeof(Header) + capacity);
+      buffers[source]->recv(source, slot);
     }
+    auto& own = buffers[ctx.rank];
+    own = ctx.createUnboundBuffer(message(ctx.rank), sizeof(Header) + length);
     for (int distance = 1; distance < ctx.size; distance++) {
       own->send((ctx.rank + ctx.size - distance) % ctx.size, slot);
     }
     for (int source = 0; source < ctx.size; source++) {
       if (source != ctx.rank) {
-        receives[source]->waitRecv(deadline);
+        buffers[source]->waitRecv(deadline);
+        check_header(header, message(source), source);
       }
     }
     for (int distance = 1; distance < ctx.size; distance++) {
       own->waitSend(deadline);
     }
-    std::memcpy(received.data() + ctx.rank * length, data, length);
     for (int rank = 1; rank < ctx.size; rank++) {
-      reduce(user, received.data(), received.data(), received.data() + rank * length, count);
+      reduce(user, operand(0), operand(0), operand(rank), count);
     }
-    std::memcpy(data, received.data(), length);
+    std::memcpy(data, operand(0), length);
   });
 }
 

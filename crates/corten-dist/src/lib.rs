@@ -15,8 +15,11 @@ mod group;
 pub mod interrupt;
 pub mod memory;
 mod mpi;
+#[cfg(unix)]
+pub mod nccl;
 mod reduce;
 mod reduce_op;
+#[cfg(target_os = "linux")]
 mod reduction;
 pub mod store;
 mod threads;
@@ -26,7 +29,9 @@ pub use backend::Backend;
 pub use engine::{Call, CallOptions, DEFAULT_TIMEOUT, Engine};
 pub use error::{DistError, DistErrorKind, Result};
 pub use group::ProcessGroup;
-pub use mpi::{MpiEngine, mpi_is_available, mpi_library_version, mpi_world, set_mpi_prefixes};
+pub use mpi::{
+    MpiEngine, mpi_backend, mpi_is_available, mpi_library_version, mpi_world, set_mpi_prefixes,
+};
 pub use reduce::reduce;
 pub use reduce_op::{Factor, ReduceOp};
 pub use store::{FileStore, HashStore, PrefixStore, Store, TcpStore, TcpStoreOptions};

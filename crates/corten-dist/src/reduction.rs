@@ -22,7 +22,7 @@ pub(crate) type Reduction =
 /// What combines two elements. Averages and sums with factors are sums, with [`before`] and [`after`]
 /// around them.
 #[derive(Clone, Copy)]
-enum Kind {
+enum Combination {
     Sum,
     Product,
     Min,
@@ -39,13 +39,13 @@ enum Kind {
 pub(crate) fn function(op: &ReduceOp, dtype: DType) -> Result<Reduction> {
     op.check(dtype)?;
     let kind = match op {
-        ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_) => Kind::Sum,
-        ReduceOp::Product => Kind::Product,
-        ReduceOp::Min => Kind::Min,
-        ReduceOp::Max => Kind::Max,
-        ReduceOp::BitAnd => Kind::And,
-        ReduceOp::BitOr => Kind::Or,
-        ReduceOp::BitXor => Kind::Xor,
+        ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_) => Combination::Sum,
+        ReduceOp::Product => Combination::Product,
+        ReduceOp::Min => Combination::Min,
+        ReduceOp::Max => Combination::Max,
+        ReduceOp::BitAnd => Combination::And,
+        ReduceOp::BitOr => Combination::Or,
+        ReduceOp::BitXor => Combination::Xor,
     };
     let refused = || {
         DistError::runtime(format!("ReduceOp.{} is not supported for {}", op.name(), dtype.name()))
@@ -308,15 +308,15 @@ combine!(Multiply, Complex<f16>, |a, b| {
 });
 
 /// Bytes that are 0 or 1.
-fn of_bools(kind: Kind) -> Reduction {
+fn of_bools(kind: Combination) -> Reduction {
     match kind {
-        Kind::Sum | Kind::Max | Kind::Or => elements::<u8, Or>,
-        Kind::Product | Kind::Min | Kind::And => elements::<u8, And>,
-        Kind::Xor => elements::<u8, Xor>,
+        Combination::Sum | Combination::Max | Combination::Or => elements::<u8, Or>,
+        Combination::Product | Combination::Min | Combination::And => elements::<u8, And>,
+        Combination::Xor => elements::<u8, Xor>,
     }
 }
 
-fn of_integers<T: Copy>(kind: Kind) -> Option<Reduction>
+fn of_integers<T: Copy>(kind: Combination) -> Option<Reduction>
 where
     Add: Combine<T>,
     Multiply: Combine<T>,
@@ -327,13 +327,13 @@ where
     Xor: Combine<T>,
 {
     Some(match kind {
-        Kind::Sum => elements::<T, Add>,
-        Kind::Product => elements::<T, Multiply>,
-        Kind::Min => elements::<T, Least>,
-        Kind::Max => elements::<T, Greatest>,
-        Kind::And => elements::<T, And>,
-        Kind::Or => elements::<T, Or>,
-        Kind::Xor => elements::<T, Xor>,
+        Combination::Sum => elements::<T, Add>,
+        Combination::Product => elements::<T, Multiply>,
+        Combination::Min => elements::<T, Least>,
+        Combination::Max => elements::<T, Greatest>,
+        Combination::And => elements::<T, And>,
+        Combination::Or => elements::<T, Or>,
+        Combination::Xor => elements::<T, Xor>,
     })
 }
 
@@ -366,13 +366,13 @@ impl Float for bf16 {
     }
 }
 
-fn of_floats<T: Float>(kind: Kind) -> Option<Reduction> {
+fn of_floats<T: Float>(kind: Combination) -> Option<Reduction> {
     match kind {
-        Kind::Sum => Some(T::reduction::<Add>()),
-        Kind::Product => Some(T::reduction::<Multiply>()),
-        Kind::Min => Some(T::reduction::<Least>()),
-        Kind::Max => Some(T::reduction::<Greatest>()),
-        Kind::And | Kind::Or | Kind::Xor => None,
+        Combination::Sum => Some(T::reduction::<Add>()),
+        Combination::Product => Some(T::reduction::<Multiply>()),
+        Combination::Min => Some(T::reduction::<Least>()),
+        Combination::Max => Some(T::reduction::<Greatest>()),
+        Combination::And | Combination::Or | Combination::Xor => None,
     }
 }
 
@@ -412,13 +412,17 @@ unsafe extern "C" fn complex_half_sum(
     unsafe { half_elements::<f16, Add>(user, out, a, b, 2 * n) }
 }
 
-fn of_complex<T: ComplexNumber>(kind: Kind) -> Option<Reduction>
+fn of_complex<T: ComplexNumber>(kind: Combination) -> Option<Reduction>
 where
     Multiply: Combine<T>,
 {
     match kind {
-        Kind::Sum => Some(T::sum()),
-        Kind::Product => Some(elements::<T, Multiply>),
-        Kind::Min | Kind::Max | Kind::And | Kind::Or | Kind::Xor => None,
+        Combination::Sum => Some(T::sum()),
+        Combination::Product => Some(elements::<T, Multiply>),
+        Combination::Min
+        | Combination::Max
+        | Combination::And
+        | Combination::Or
+        | Combination::Xor => None,
     }
 }

@@ -18,6 +18,7 @@ from ._enums import (
 )
 from ._fake import FakeProcessGroup
 from ._groups import Backend, ProcessGroup, ProcessGroupThreads
+from ._mpi import ProcessGroupMPI, _is_mpi_available
 from ._options import (
     AllgatherOptions, AllreduceCoalescedOptions, AllreduceOptions, AllToAllOptions, BarrierOptions, BroadcastOptions,
     GatherOptions, PostHookArgs, PreHookArgs, ReduceOptions, ReduceScatterOptions, ScatterOptions,
@@ -36,22 +37,21 @@ from ._works import FakeWork, PythonCallbackWork, Work, _create_work_from_future
 from ._wrapper import _ProcessGroupWrapper
 
 __all__ = [
-    "AllToAllOptions", "AllgatherOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "Backend",
-    "BarrierOptions", "BroadcastOptions", "BuiltinCommHookType", "DDPLoggingData", "DebugLevel", "ErrorType",
-    "FakeProcessGroup", "FakeStore", "FakeWork", "FileStore", "GatherOptions", "GradBucket", "HashStore",
-    "HookOpName", "Logger", "OpType", "PostHookArgs", "PreHookArgs", "PrefixStore", "ProcessGroup",
-    "ProcessGroupThreads", "PythonCallbackWork", "ReduceOp", "ReduceOptions", "ReduceScatterOptions", "Reducer",
-    "ScatterOptions", "Store", "TCPStore", "Work", "WorkResult", "_DEFAULT_FIRST_BUCKET_BYTES",
-    "_DEFAULT_NO_TIMEOUT", "_DEFAULT_PG_NCCL_TIMEOUT", "_DEFAULT_PG_TIMEOUT", "_DistributedBackendOptions",
-    "_ProcessGroupWrapper", "_allow_inflight_collective_as_graph_input", "_broadcast_coalesced",
-    "_compute_bucket_assignment_by_size",
+    "AllToAllOptions", "AllgatherOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "Backend", "BarrierOptions",
+    "BroadcastOptions", "BuiltinCommHookType", "DDPLoggingData", "DebugLevel", "ErrorType", "FakeProcessGroup",
+    "FakeStore", "FakeWork", "FileStore", "GatherOptions", "GradBucket", "HashStore", "HookOpName", "Logger", "OpType",
+    "PostHookArgs", "PreHookArgs", "PrefixStore", "ProcessGroup", "ProcessGroupMPI", "ProcessGroupThreads",
+    "PythonCallbackWork", "ReduceOp", "ReduceOptions", "ReduceScatterOptions", "Reducer", "ScatterOptions", "Store",
+    "TCPStore", "Work", "WorkResult", "_DEFAULT_FIRST_BUCKET_BYTES", "_DEFAULT_NO_TIMEOUT", "_DEFAULT_PG_NCCL_TIMEOUT",
+    "_DEFAULT_PG_TIMEOUT", "_DistributedBackendOptions", "_ProcessGroupWrapper",
+    "_allow_inflight_collective_as_graph_input", "_broadcast_coalesced", "_compute_bucket_assignment_by_size",
     "_create_work_from_future", "_current_process_group", "_get_comm_profiling_name", "_get_work_registry_size",
-    "_is_process_group_registered", "_make_nccl_premul_sum", "_register_builtin_comm_hook", "_register_comm_hook",
-    "_register_process_group", "_register_work", "_resolve_process_group",
+    "_is_mpi_available", "_is_process_group_registered", "_make_nccl_premul_sum", "_register_builtin_comm_hook",
+    "_register_comm_hook", "_register_process_group", "_register_work", "_resolve_process_group",
     "_set_allow_inflight_collective_as_graph_input", "_set_comm_profiling_name", "_set_global_rank",
     "_set_process_group", "_set_thread_isolation_mode", "_take_works", "_test_python_store",
-    "_unregister_all_process_groups", "_unregister_process_group", "_verify_params_across_processes",
-    "get_debug_level", "set_debug_level", "set_debug_level_from_env",
+    "_unregister_all_process_groups", "_unregister_process_group", "_verify_params_across_processes", "get_debug_level",
+    "set_debug_level", "set_debug_level_from_env",
 ]
 
 # Systems without gloo's transports do not have it.

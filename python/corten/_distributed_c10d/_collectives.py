@@ -76,7 +76,7 @@ class Collectives:
         return self._begin("broadcast", ([tensor], opts), calls, opts, [tensor], OpType.BROADCAST)
 
     def allreduce(self, tensors, opts=None, timeout=None, *, op=None):
-        """All get the reduction of all: ``(tensors, opts)``, ``(tensors, op, timeout)`` or ``(tensor, op, timeout)``."""
+        """All get the reduction of all: ``(tensors, opts)``, or tensors or one with ``(op, timeout)``."""
         if _is_op(opts):
             op, opts = opts, None
         opts = _made(options.AllreduceOptions, opts, reduceOp=op, timeout=timeout)
@@ -187,7 +187,9 @@ class Collectives:
         arguments = ([output], [inputs] if inputs else [], opts)
         return self._begin("scatter", arguments, calls, opts, [output], OpType.SCATTER)
 
-    def reduce_scatter(self, output_tensors, input_tensors=None, opts=None, timeout=None, *, input_tensor=None, op=None):
+    def reduce_scatter(
+        self, output_tensors, input_tensors=None, opts=None, timeout=None, *, input_tensor=None, op=None,
+    ):
         """Each gets a part of the reduction: ``([output], [inputs], opts)`` or ``(output, inputs, op, timeout)``."""
         input_tensors = input_tensor if input_tensors is None else input_tensors
         if _is_op(opts):

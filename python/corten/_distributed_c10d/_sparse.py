@@ -26,7 +26,10 @@ def allreduce(group, tensor, opts):
         most = max(counts)
         total = own
         if most:
-            padded = [corten.zeros(indices.shape[0], most, dtype=corten.int64), values.new_zeros(most, *values.shape[1:])]
+            padded = [
+                corten.zeros(indices.shape[0], most, dtype=corten.int64),
+                values.new_zeros(most, *values.shape[1:]),
+            ]
             padded[0][:, : indices.shape[1]] = indices
             padded[1][: values.shape[0]] = values
             gathered = []

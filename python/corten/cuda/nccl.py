@@ -1,8 +1,12 @@
-"""Collective operations of one process by NCCL, which this build does not call."""
+"""Collective operations of one process by NCCL. Only its version can be asked for; the others are not called."""
 
 from __future__ import annotations
 
+import sys
 import warnings
+from pathlib import Path
+
+from corten import _C
 
 __all__ = ["all_gather", "all_reduce", "broadcast", "init_rank", "is_available", "reduce",
            "reduce_scatter", "unique_id", "version"]
@@ -27,7 +31,18 @@ def _absent(name, doc):
     return function
 
 
-version = _absent("version", "The version of NCCL.")
+def version():
+    """The version of the NCCL that is installed: ``(major, minor, patch)``.
+
+    Raises:
+        RuntimeError: There is none; `pip install nvidia-nccl-cu13` brings it.
+    """
+    if not hasattr(_C, "_dist_nccl_version"):
+        raise NotImplementedError("torch.cuda.nccl.version: NCCL is not loaded on this system")
+    packages = [Path(entry, "nvidia", "nccl", "lib") for entry in sys.path]
+    return tuple(_C._dist_nccl_version([str(folder) for folder in packages if folder.is_dir()]))
+
+
 unique_id = _absent("unique_id", "A name for a group of processes.")
 init_rank = _absent("init_rank", "Joins a group of processes.")
 all_reduce = _absent("all_reduce", "Sums of all devices' tensors, on all of them.")

@@ -173,9 +173,10 @@ def _handle(name, *args, **kwargs):
             result = rule(mode, function, types, args, kwargs)
         else:
             result = mode.__torch_dispatch__(function, types, args, kwargs)
-        return result if result is not NotImplemented else _ask(found, name, args, kwargs, mode)
     finally:
         _push_mode(mode)
+    # A mode that declines a call sees what the classes make of it.
+    return result if result is not NotImplemented else _ask(found, name, args, kwargs, mode)
 
 
 def _subclasses(args, kwargs):

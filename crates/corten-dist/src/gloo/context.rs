@@ -88,17 +88,18 @@ impl Drop for Device {
 
 /// Which call of a context this is: calls at the same time have different tags, the same on all ranks.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct CallSlot {
     pub(super) tag: u32,
     pub(super) timeout: Duration,
 }
 
-/// How elements are reduced, and by which algorithm.
+/// One exchange of all operands, for few bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Reducing {
-    pub(super) function: Reduction,
-    /// One exchange of all operands, for few bytes; the same on all ranks.
-    pub(super) direct: bool,
+pub(super) struct Direct {
+    /// The most bytes that an operand has where ranks exchange all, the same on all ranks.
+    pub(super) capacity: usize,
+    /// What is reduced and how; ranks compare it.
+    pub(super) signature: u64,
 }
 
 /// A rank's connections to all others.
@@ -152,16 +153,46 @@ impl Context {
         unsafe { (self.functions.context_close)(self.handle) }
     }
 
-    /// Reduces `count` elements in place on all ranks.
-    pub(super) fn all_reduce(&self, data: &Piece, how: Reducing, at: Place) -> Result<()> {
-        let functions = self.functions;
-        let run = if how.direct { functions.allreduce_direct } else { functions.allreduce };
+    /// Reduces elements in place on all ranks.
+    pub(super) fn all_reduce(
+        &self,
+        data: &Piece,
+        function: Reduction,
+        direct: Option<Direct>,
+        at: CallSlot,
+    ) -> Result<()> {
         let (count, itemsize) = (data.count(), data.dtype().itemsize());
-        // SAFETY: the piece has so many elements, which the function is for; `data` outlives the call.
+        let (nobody, time) = (ptr::null_mut(), milliseconds(at.timeout));
+        // SAFETY: the piece has so many elements, which the function is for; `data` outlives the call. With
+        // `direct`, they are not more bytes than its capacity.
         checked(|error| unsafe {
-            let (nobody, time) = (ptr::null_mut(), milliseconds(at.timeout));
             let data = data.pointer();
-            run(self.handle, data, count, itemsize, how.function, nobody, at.tag, time, error)
+            match direct {
+                Some(Direct { capacity, signature }) => (self.functions.allreduce_direct)(
+                    self.handle,
+                    data,
+                    count,
+                    itemsize,
+                    function,
+                    nobody,
+                    capacity,
+                    signature,
+                    at.tag,
+                    time,
+                    error,
+                ),
+                None => (self.functions.allreduce)(
+                    self.handle,
+                    data,
+                    count,
+                    itemsize,
+                    function,
+                    nobody,
+                    at.tag,
+                    time,
+                    error,
+                ),
+            }
         })
     }
 
@@ -171,7 +202,7 @@ impl Context {
         data: &Piece,
         function: Reduction,
         root: usize,
-        at: Place,
+        at: CallSlot,
     ) -> Result<()> {
         let (count, itemsize) = (data.count(), data.dtype().itemsize());
         // SAFETY: as in `all_reduce`.
@@ -183,7 +214,7 @@ impl Context {
     }
 
     /// Gives `root`'s bytes to all.
-    pub(super) fn broadcast(&self, data: &Piece, root: usize, at: Place) -> Result<()> {
+    pub(super) fn broadcast(&self, data: &Piece, root: usize, at: CallSlot) -> Result<()> {
         // SAFETY: the piece has so many bytes and outlives the call.
         checked(|error| unsafe {
             let (time, root) = (milliseconds(at.timeout), number(root));
@@ -200,7 +231,7 @@ impl Context {
         &self,
         output: *mut u8,
         lengths: &[usize],
-        at: Place,
+        at: CallSlot,
     ) -> Result<()> {
         // SAFETY: the caller's promise; a null input says that the output has it.
         checked(|error| unsafe {
@@ -227,7 +258,7 @@ impl Context {
         input: &Piece,
         output: *mut u8,
         root: usize,
-        at: Place,
+        at: CallSlot,
     ) -> Result<()> {
         // SAFETY: the caller's promise, and the piece outlives the call.
         checked(|error| unsafe {
@@ -243,7 +274,7 @@ impl Context {
         inputs: &[Piece],
         output: &Piece,
         root: usize,
-        at: Place,
+        at: CallSlot,
     ) -> Result<()> {
         let inputs: Vec<*const c_void> =
             inputs.iter().map(|piece| piece.pointer().cast_const()).collect();
@@ -264,7 +295,7 @@ impl Context {
         &self,
         (input, input_lengths): (*const u8, &[i64]),
         (output, output_lengths): (*mut u8, &[i64]),
-        at: Place,
+        at: CallSlot,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         checked(|error| unsafe {
@@ -275,7 +306,7 @@ impl Context {
     }
 
     /// Waits for all ranks.
-    pub(super) fn barrier(&self, at: Place) -> Result<()> {
+    pub(super) fn barrier(&self, at: CallSlot) -> Result<()> {
         // SAFETY: alive.
         checked(|error| unsafe {
             (self.functions.barrier)(self.handle, at.tag, milliseconds(at.timeout), error)

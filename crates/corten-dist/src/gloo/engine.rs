@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use corten_core::config;
 
-use super::context::{Context, Device, Place, Transfer};
+use super::context::{CallSlot, Context, Device, Transfer};
 use super::memory::Piece;
 use super::run::{Collective, Ranks};
 use super::threads::Threads;
@@ -118,7 +118,7 @@ impl GlooEngine {
             // What waited in the queue has less time left, but never none.
             let left = timeout.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
             task.run(|shared| {
-                let at = Place { tag, timeout: left };
+                let at = CallSlot { tag, timeout: left };
                 let (rank, size) = (shared.rank, shared.size);
                 Ranks { context: &shared.context, rank, size, at }.run(&collective)
             });

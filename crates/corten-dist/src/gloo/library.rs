@@ -14,7 +14,7 @@ use crate::reduction::Reduction;
 const FILE: &str = "libcorten_gloo.so";
 
 /// What `corten_gloo_interface` must say.
-const INTERFACE: c_int = 1;
+const INTERFACE: c_int = 2;
 
 /// Where a function writes the reason of its failure.
 #[repr(C)]
@@ -74,7 +74,7 @@ functions! {
     context_free: fn(Handle);
     context_close: fn(Handle);
     allreduce: fn(Handle, *mut c_void, usize, usize, Reduction, *mut c_void, u32, i64, ErrorText) -> c_int;
-    allreduce_direct: fn(Handle, *mut c_void, usize, usize, Reduction, *mut c_void, u32, i64, ErrorText) -> c_int;
+    allreduce_direct: fn(Handle, *mut c_void, usize, usize, Reduction, *mut c_void, usize, u64, u32, i64, ErrorText) -> c_int;
     reduce: fn(Handle, *mut c_void, usize, usize, Reduction, *mut c_void, c_int, u32, i64, ErrorText) -> c_int;
     broadcast: fn(Handle, *mut c_void, usize, c_int, u32, i64, ErrorText) -> c_int;
     allgather: fn(Handle, *const c_void, *mut c_void, *const usize, u32, i64, ErrorText) -> c_int;

@@ -3,16 +3,16 @@
 use corten_core::DType;
 use corten_ops::Tensor;
 
-use super::context::{Context, Place, Reducing};
+use super::context::{CallSlot, Context, Direct};
 use super::memory::Piece;
 use crate::engine::Call;
 use crate::error::{DistError, Result};
 use crate::reduce_op::ReduceOp;
 use crate::reduction;
 
-/// Up to so many bytes, every rank sends its whole operand to every other (`allreduce_direct`): one
-/// exchange takes less time than the two of a ring, until moving the bytes takes longer.
-const DIRECT_BYTES: usize = 32 << 10;
+/// Where a rank sends not more than these bytes by giving its whole operand to every other, all-reduce
+/// does so: one exchange takes less time than the two of a ring, until moving the bytes takes longer.
+const DIRECT_BYTES: usize = 512 << 10;
 
 /// More ranks than these make more messages than a ring's, though fewer one after another.
 const DIRECT_RANKS: usize = 8;
@@ -135,7 +135,7 @@ pub(super) struct Ranks<'a> {
     pub(super) context: &'a Context,
     pub(super) rank: usize,
     pub(super) size: usize,
-    pub(super) at: Place,
+    pub(super) at: CallSlot,
 }
 
 impl Ranks<'_> {
@@ -168,8 +168,11 @@ impl Ranks<'_> {
         before(op, data)?;
         if self.size > 1 {
             let function = reduction::function(op, data.dtype())?;
-            let direct = data.nbytes() <= DIRECT_BYTES && self.size <= DIRECT_RANKS;
-            self.context.all_reduce(data, Reducing { function, direct }, self.at)?;
+            let capacity = DIRECT_BYTES / (self.size - 1);
+            let is_direct = data.nbytes() <= capacity && self.size <= DIRECT_RANKS;
+            let signature = signature(op, data.dtype());
+            let direct = is_direct.then_some(Direct { capacity, signature });
+            self.context.all_reduce(data, function, direct, self.at)?;
         }
         self.after(op, data)
     }
@@ -328,4 +331,13 @@ impl Ranks<'_> {
 fn before(op: &ReduceOp, data: &Piece) -> Result<()> {
     // SAFETY: the piece's elements; pieces are aligned.
     unsafe { reduction::before(op, data.dtype(), data.start(), data.count()) }
+}
+
+/// A number that differs where dtypes or reductions do; factors are each rank's own.
+fn signature(op: &ReduceOp, dtype: DType) -> u64 {
+    let name = [dtype.name(), " ", op.name()];
+    // FNV-1a.
+    name.iter().flat_map(|part| part.bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }

@@ -5,6 +5,7 @@
 mod elementwise;
 mod exit;
 mod ffi;
+mod group;
 mod locate;
 mod plan;
 mod progress;
@@ -17,6 +18,7 @@ use corten_core::config;
 
 use crate::{Call, CallOptions, DistError, Engine, Result, Work};
 use ffi::{Mpi, RawHandle, Task};
+pub use group::mpi_backend;
 pub use locate::{mpi_is_available, set_mpi_prefixes};
 use plan::Plan;
 use progress::Progress;

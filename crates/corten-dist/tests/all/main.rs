@@ -6,4 +6,6 @@ mod ddp;
 #[cfg(target_os = "linux")]
 mod gloo;
 mod groups;
+#[cfg(unix)]
+mod nccl;
 mod stores;

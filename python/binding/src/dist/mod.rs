@@ -7,16 +7,17 @@ mod ddp;
 mod errors;
 #[cfg(target_os = "linux")]
 mod gloo;
+mod mpi;
+#[cfg(unix)]
+mod nccl;
 mod python_engine;
 mod python_store;
 mod stores;
 mod values;
 mod works;
 
-pub(crate) use backend::{backend_from, backend_object, group_from};
+pub(crate) use backend::group_from;
 pub(crate) use errors::raise;
-pub(crate) use stores::store_from;
-pub(crate) use works::work_object;
 
 use crate::py::{Obj, Py, ffi};
 
@@ -37,5 +38,8 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(ddp::functions());
     #[cfg(target_os = "linux")]
     rows.extend(gloo::functions());
+    rows.extend(mpi::functions());
+    #[cfg(unix)]
+    rows.extend(nccl::functions());
     rows
 }

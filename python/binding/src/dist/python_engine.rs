@@ -67,68 +67,21 @@ impl PythonEngine {
 fn described(call: &Call) -> Py<Obj> {
     let numbers =
         |numbers: &[usize]| Obj::list(numbers.iter().map(|&number| Obj::int(number as i64)));
-    let (mut op, mut peer, mut tag): (Option<&ReduceOp>, usize, i32) = (None, 0, 0);
-    let (mut comes, mut goes): (&[usize], &[usize]) = (&[], &[]);
-    let one = |tensor: &Tensor| vec![tensor.clone()];
-    let (outputs, inputs) = match call {
-        Call::AllReduce { tensor, op: by } => {
-            op = Some(by);
-            (one(tensor), Vec::new())
-        }
-        Call::Broadcast { tensor, root } => {
-            peer = *root;
-            (one(tensor), Vec::new())
-        }
-        Call::Reduce { tensor, root, op: by } => {
-            (op, peer) = (Some(by), *root);
-            (one(tensor), Vec::new())
-        }
-        Call::AllGather { outputs, input } => (outputs.clone(), one(input)),
-        Call::AllGatherInto { output, input } => (one(output), one(input)),
-        Call::Gather { outputs, input, root } => {
-            peer = *root;
-            (outputs.clone(), one(input))
-        }
-        Call::Scatter { output, inputs, root } => {
-            peer = *root;
-            (one(output), inputs.clone())
-        }
-        Call::ReduceScatter { output, inputs, op: by } => {
-            op = Some(by);
-            (one(output), inputs.clone())
-        }
-        Call::ReduceScatterInto { output, input, op: by } => {
-            op = Some(by);
-            (one(output), one(input))
-        }
-        Call::AllToAll { outputs, inputs } => (outputs.clone(), inputs.clone()),
-        Call::AllToAllBase { output, input, output_splits, input_splits } => {
-            (comes, goes) = (output_splits, input_splits);
-            (one(output), one(input))
-        }
-        Call::Send { tensor, to, tag: by } => {
-            (peer, tag) = (*to, *by);
-            (Vec::new(), one(tensor))
-        }
-        Call::Recv { tensor, from, tag: by } => {
-            (peer, tag) = (*from, *by);
-            (one(tensor), Vec::new())
-        }
-        Call::RecvAny { tensor, tag: by } => {
-            tag = *by;
-            (one(tensor), Vec::new())
-        }
-        Call::Barrier { .. } | Call::Batch(_) => (Vec::new(), Vec::new()),
-    };
+    let op = reduction(call);
     let factor = match op {
         Some(ReduceOp::PremulSum(Factor::Number(factor))) => Obj::float(*factor),
         Some(ReduceOp::PremulSum(Factor::Tensor(factor))) => tensor::wrap(factor),
         _ => Ok(Obj::none()),
     };
+    let (comes, goes): (&[usize], &[usize]) = match call {
+        Call::AllToAllBase { output_splits, input_splits, .. } => (output_splits, input_splits),
+        _ => (&[], &[]),
+    };
+    let (peer, tag) = address(call);
     Obj::tuple([
         Obj::str_from(call.name()),
-        tensor_list(&outputs),
-        tensor_list(&inputs),
+        tensor_list(&call.outputs()),
+        tensor_list(inputs(call)),
         Obj::int(op.map_or(0, reduction_number)),
         factor,
         Obj::int(peer as i64),
@@ -136,6 +89,46 @@ fn described(call: &Call) -> Py<Obj> {
         numbers(comes),
         numbers(goes),
     ])
+}
+
+/// The tensors that a call reads and does not write.
+fn inputs(call: &Call) -> &[Tensor] {
+    match call {
+        Call::AllGather { input, .. }
+        | Call::AllGatherInto { input, .. }
+        | Call::Gather { input, .. }
+        | Call::ReduceScatterInto { input, .. }
+        | Call::AllToAllBase { input, .. } => std::slice::from_ref(input),
+        Call::Send { tensor, .. } => std::slice::from_ref(tensor),
+        Call::Scatter { inputs, .. }
+        | Call::ReduceScatter { inputs, .. }
+        | Call::AllToAll { inputs, .. } => inputs,
+        _ => &[],
+    }
+}
+
+fn reduction(call: &Call) -> Option<&ReduceOp> {
+    match call {
+        Call::AllReduce { op, .. }
+        | Call::Reduce { op, .. }
+        | Call::ReduceScatter { op, .. }
+        | Call::ReduceScatterInto { op, .. } => Some(op),
+        _ => None,
+    }
+}
+
+/// The root or the peer, and the tag.
+fn address(call: &Call) -> (usize, i32) {
+    match call {
+        Call::Broadcast { root, .. }
+        | Call::Reduce { root, .. }
+        | Call::Gather { root, .. }
+        | Call::Scatter { root, .. } => (*root, 0),
+        Call::Send { to, tag, .. } => (*to, *tag),
+        Call::Recv { from, tag, .. } => (*from, *tag),
+        Call::RecvAny { tag, .. } => (0, *tag),
+        _ => (0, 0),
+    }
 }
 
 impl Engine for PythonEngine {

@@ -35,11 +35,13 @@ impl Class for PyStore {
                 getter!("port", |s: &Obj| Obj::int(tcp(inner(s))?.port().into())),
                 getter!("is_server", |s: &Obj| Ok(Obj::bool(tcp(inner(s))?.is_server()))),
             ])
-            .methods(methods())
+            .methods(of_keys())
+            .methods(of_several())
     }
 }
 
-fn methods() -> Vec<ffi::PyMethodDef> {
+/// Methods of one key.
+fn of_keys() -> Vec<ffi::PyMethodDef> {
     vec![
         method!("set", |s: &Obj, args: Args<'_>| {
             let (store, key, value) = (inner(s), text(&args, 0)?, bytes(arg(&args, 1)?)?);
@@ -71,6 +73,12 @@ fn methods() -> Vec<ffi::PyMethodDef> {
             let (store, key) = (inner(s), text(&args, 0)?);
             detached(|| store.delete_key(&key)).map(Obj::bool)
         }),
+    ]
+}
+
+/// Methods of several keys, of queues, and of the store.
+fn of_several() -> Vec<ffi::PyMethodDef> {
+    vec![
         method!("num_keys", |s: &Obj, _a: Args<'_>| {
             let store = inner(s);
             Obj::int(detached(|| store.num_keys())?)

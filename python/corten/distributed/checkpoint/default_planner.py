@@ -25,7 +25,7 @@ from .planner_helpers import (
 )
 from .protocol import _is_checkpointable_tensor
 from .resharding import _check_shard_metadata_pair_overlap
-from .utils import find_state_dict_object
+from .utils import find_state_dict_object, load_object
 
 logger = logging.getLogger(__name__)
 
@@ -205,7 +205,7 @@ class DefaultLoadPlanner(LoadPlanner):
 
     def load_bytes(self, read_item, value):
         key = read_item.dest_index.fqn
-        loaded = corten.load(value, weights_only=False)
+        loaded = load_object(value)
         if self.flatten_state_dict:
             set_element(self.original_state_dict, self.mappings[key], loaded)
         else:

@@ -21,6 +21,7 @@ from .planner_helpers import _create_chunk_list
 from .state_dict_loader import _load_state_dict
 from .state_dict_saver import _save_state_dict
 from .storage import StorageReader
+from .utils import load_object
 
 __all__ = [
     "dcp_to_torch_save", "torch_save_to_dcp", "BroadcastingTorchSaveReader", "DynamicMetaLoadPlanner",
@@ -43,7 +44,7 @@ class BroadcastingTorchSaveReader(StorageReader):
         """Reads and sends the tensors, one after another."""
         whole = None
         if self.is_coordinator:
-            whole = corten.load(self.checkpoint_id, map_location="cpu", weights_only=False)
+            whole = _whole_file(self.checkpoint_id)
             if planner.flatten_state_dict:
                 whole, _ = flatten_state_dict(whole)
         for item in plan.items:
@@ -108,6 +109,11 @@ class DynamicMetaLoadPlanner(DefaultLoadPlanner):
         self.metadata = Metadata(state_dict_metadata=described)
 
 
+def _whole_file(path):
+    with open(path, "rb") as file:
+        return load_object(file)
+
+
 def dcp_to_torch_save(dcp_checkpoint_dir, torch_save_path):
     """Writes the checkpoint of a folder as one file of :func:`corten.save`, in one process."""
     state_dict: dict = {}
@@ -120,8 +126,7 @@ def dcp_to_torch_save(dcp_checkpoint_dir, torch_save_path):
 
 def torch_save_to_dcp(torch_save_path, dcp_checkpoint_dir):
     """Writes a file of :func:`corten.save` as a checkpoint in a folder, in one process."""
-    state_dict = corten.load(torch_save_path, map_location="cpu", weights_only=False)
-    _save_state_dict(state_dict, FileSystemWriter(dcp_checkpoint_dir), no_dist=True)
+    _save_state_dict(_whole_file(torch_save_path), FileSystemWriter(dcp_checkpoint_dir), no_dist=True)
 
 
 def _main(arguments):

@@ -6,6 +6,7 @@ import functools
 import inspect
 import io
 import os
+import pickle
 import warnings
 
 import corten
@@ -184,6 +185,18 @@ def find_state_dict_object(state_dict, index):
             f"FQN: '{index.fqn}' is not a ShardedTensor, can't find by offset: '{index.offset}'"
         )
     return value
+
+
+def load_object(file):
+    """What an open file of :func:`corten.save` holds, on the CPU.
+
+    Objects that need more than weights do are loaded by running what the file names, as PyTorch does.
+    """
+    try:
+        return corten.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        file.seek(0)
+        return corten.load(file, map_location="cpu", weights_only=False)
 
 
 def _element_wise_add(a, b):

@@ -9,6 +9,7 @@ from corten.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from corten.distributed.tensor._op_schema import Decision, OpCall, meta_of, operator_name
 from corten.distributed.tensor._redistribute import placement_cost
 from corten.distributed.tensor.placement_types import _Parts
+from corten.utils._python_dispatch import _disable_current_modes
 from corten.utils._pytree import tree_map
 
 __all__ = ["Propagator", "rule", "whole_rule"]
@@ -70,13 +71,18 @@ def _result_metas(call):
     """The shapes of the results of a call, found by running it without elements."""
     if call.name.startswith(("_foreach_", "_fused_")) and call.written:
         return []
+    with _disable_current_modes():
+        return _metas_of_run(call)
+
+
+def _metas_of_run(call):
     args, kwargs = tree_map(
         lambda one: meta_of(one) if isinstance(one, DTensorSpec) else one, (call.args, call.kwargs),
         is_leaf=lambda one: isinstance(one, DTensorSpec))
     if "device" in kwargs:
         kwargs["device"] = "meta"
     results = call.func(*args, **kwargs)
-    flat = []
+    flat: list = []
     for one in results if isinstance(results, (list, tuple)) else (results,):
         flat.extend(one if isinstance(one, (list, tuple)) else [one])
     return [

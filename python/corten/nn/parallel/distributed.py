@@ -378,7 +378,11 @@ class DistributedDataParallel(_SetUp, _Synchronized, Module, Joinable):
     def _check_comm_hook(self, hook):
         if not callable(hook):
             self._log_and_throw(TypeError, "Communication hook must be callable.")
-        signature = inspect.signature(hook, eval_str=True)
+        try:
+            signature = inspect.signature(hook, eval_str=True)
+        except NameError:
+            # An annotation that names what is not there says nothing.
+            return
         bucket, result = signature.parameters["bucket"].annotation, signature.return_annotation
         if bucket not in (inspect.Parameter.empty, dist.GradBucket):
             self._log_and_throw(

@@ -1,8 +1,8 @@
 //! A library of MPI, and the calls that run in it. All `unsafe` of the engine is in this folder.
 
 mod buffer;
-mod exit;
 mod loader;
+mod process;
 mod reduce;
 mod reduction;
 mod table;
@@ -16,8 +16,8 @@ use std::ptr;
 use corten_core::DType;
 
 pub(in crate::mpi) use buffer::Buffer;
-pub(in crate::mpi) use exit::at_exit;
 pub(in crate::mpi) use loader::Opened;
+pub(in crate::mpi) use process::{at_exit, host_name};
 pub(in crate::mpi) use reduce::Reduced;
 pub(in crate::mpi) use reduction::Reduction;
 pub(in crate::mpi) use table::RawHandle;

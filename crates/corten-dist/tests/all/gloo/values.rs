@@ -96,7 +96,7 @@ pub(super) fn reduced(dtype: DType, op: &ReduceOp, operands: &[Vec<u8>]) -> Vec<
         let values = operands.iter().map(|bytes| decoded(dtype, &bytes[place.clone()]));
         let sum = || values.clone().sum::<i64>();
         match op {
-            ReduceOp::Avg if !is_integral(dtype) => return quarters(dtype, sum(), ranks),
+            ReduceOp::Avg if !is_integral(dtype) => quarters(dtype, sum(), ranks),
             ReduceOp::Avg => encoded(dtype, sum() / ranks),
             ReduceOp::PremulSum(_) => encoded(dtype, 2 * sum()),
             ReduceOp::Sum => encoded(dtype, sum()),

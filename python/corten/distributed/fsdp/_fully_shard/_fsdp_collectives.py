@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import corten
 import corten.distributed as dist
 
@@ -93,11 +91,15 @@ class Reduction:
         begin = 0
         for param, grad, size in zip(self.params, grads, self.sizes):
             target = rows.narrow(1, begin, size)
-            if math.prod(grad.size()) < size * rows.size(0):
+            begin += size
+            is_padded = grad.numel() < size * rows.size(0)
+            if param.dim == 0 and not is_padded:
+                target.copy_(grad.reshape(target.size()))
+                continue
+            if is_padded:
                 target.zero_()
             for row, part in zip(target, param.padded_grad_parts(grad)):
                 row[:part.numel()].view(part.size()).copy_(part)
-            begin += size
 
     def finish(self):
         """Waits, adds up over replicas, and gives the parameters their gradients."""

@@ -94,6 +94,9 @@ class SharedContext:
     post_forward_order: list = field(default_factory=list)
     reducing: list = field(default_factory=list)
     post_optim_event: Any = None
+    is_finalized_by_hand: bool = False
+    is_reduction_pending: bool = False
+    max_reductions: int = 2
 
 
 def _from_local_no_grad(local_tensor, sharding_spec):

@@ -191,8 +191,7 @@ class FSDPParamGroup:
         self._reshard_after_backward()
         if not params:
             return
-        # Two reductions are under way at most.
-        while len(self.context.reducing) > 1:
+        while len(self.context.reducing) >= self.context.max_reductions:
             self.context.reducing.pop(0).finish()
         group, size = None, 1
         if isinstance(self.mesh_info, FSDPMeshInfo):

@@ -99,6 +99,8 @@ class FSDPState(_State):
                 group.unshard()
                 group.wait_for_unshard()
             return self._cast_forward_inputs(args, kwargs)
+        if self._context.is_reduction_pending:
+            raise RuntimeError("The previous gradient reduction must be waited on before forward")
         if len(self._modules) > 1 and not self._modules_to_run_forward:
             self._modules_to_run_forward.update(self._modules)
         first = self._training_state != TrainingState.FORWARD
@@ -186,12 +188,44 @@ class FSDPState(_State):
         context = self._context
         context.callback_queued = False
         context.forward_root = None
+        by_hand = context.is_finalized_by_hand
         for state in context.all_states:
             state._modules_to_run_forward.clear()
             for group in reversed(state._fsdp_param_groups):
-                if group._training_state != TrainingState.POST_BACKWARD:
+                if group._training_state != TrainingState.POST_BACKWARD and not by_hand:
                     group.post_backward()
             state._training_state = TrainingState.IDLE
+        if not by_hand:
+            self.end_reductions()
+
+    def finalize_backward(self, async_op):
+        """Reduces what backward left."""
+        context = self._context
+        if self._is_root is False:
+            raise RuntimeError("finalize_backward must be called on the root FSDP module")
+        if not context.is_finalized_by_hand:
+            raise RuntimeError(
+                "FSDP finalize_backward requires manual backward finalization. Call "
+                "set_manual_backward_finalization(True) before forward"
+            )
+        if context.callback_queued:
+            raise RuntimeError("FSDP finalize_backward must be called after backward completes")
+        if context.is_reduction_pending:
+            raise RuntimeError(
+                "The previous gradient reduction must be waited on before finalizing backward again"
+            )
+        for state in reversed(context.all_states):
+            for group in reversed(state._fsdp_param_groups):
+                if group._training_state != TrainingState.POST_BACKWARD:
+                    group.post_backward()
+        context.is_reduction_pending = async_op
+        if not async_op:
+            self.end_reductions()
+
+    def end_reductions(self):
+        """Waits until all gradients are reduced."""
+        context = self._context
+        context.is_reduction_pending = False
         with corten.no_grad():
             while context.reducing:
                 context.reducing.pop(0).finish()
@@ -215,6 +249,7 @@ class FSDPState(_State):
             for group in state._fsdp_param_groups:
                 group.reset_iter_state()
         context.forward_root, context.callback_queued = None, False
+        context.is_reduction_pending = False
         context.post_forward_order.clear()
 
 

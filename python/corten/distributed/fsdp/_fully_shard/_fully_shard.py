@@ -18,8 +18,9 @@ from ._fsdp_init import (
 from ._fsdp_state import FSDPState, _get_module_fsdp_state
 
 __all__ = [
-    "fully_shard", "FSDPModule", "UnshardHandle", "register_fsdp_forward_method", "get_cls_to_fsdp_cls",
-    "disable_fsdp_module_new_init", "share_comm_ctx",
+    "fully_shard", "FSDPModule", "GradientReductionHandle", "UnshardHandle",
+    "register_fsdp_forward_method", "get_cls_to_fsdp_cls", "disable_fsdp_module_new_init",
+    "share_comm_ctx",
 ]
 
 cls_to_fsdp_cls: dict = {}
@@ -128,6 +129,24 @@ class _UnshardHandleImpl(UnshardHandle):
         self._groups = ()
 
 
+class GradientReductionHandle(ABC):
+    """What :meth:`FSDPModule.finalize_backward` began."""
+
+    @abstractmethod
+    def wait(self):
+        """Waits until the parameters have their gradients."""
+
+
+class _GradientReductionHandleImpl(GradientReductionHandle):
+    def __init__(self, state):
+        self._state = state
+
+    def wait(self):
+        if self._state is not None:
+            self._state.end_reductions()
+            self._state = None
+
+
 class FSDPModule:
     """The methods of modules that :func:`fully_shard` was applied to. Those that take ``recurse`` apply to the
     modules inside, too."""
@@ -191,6 +210,40 @@ class FSDPModule:
     def set_is_last_backward(self, is_last_backward):
         """Says whether more passes follow before the step. Gradients are reduced in each of them."""
         self._get_fsdp_state()._context.is_last_backward = is_last_backward
+
+    def set_manual_backward_finalization(self, enabled):
+        """Called on the root: whether :meth:`finalize_backward` ends backward, instead of its own end.
+
+        Raises:
+            RuntimeError: This is not the root, or a pass is under way.
+        """
+        state = self._get_fsdp_state()
+        if state._is_root is False:
+            raise RuntimeError("set_manual_backward_finalization must be called on the root FSDP module")
+        if state._context.callback_queued or state._context.is_reduction_pending:
+            raise RuntimeError("set_manual_backward_finalization must not be called during a pass")
+        state._context.is_finalized_by_hand = enabled
+
+    def finalize_backward(self, *, async_op=False):
+        """Called on the root after :meth:`set_manual_backward_finalization`: reduces the gradients that backward
+        left, and ends it.
+
+        Args:
+            async_op: Give a :class:`GradientReductionHandle` back and do not wait.
+        """
+        state = self._get_fsdp_state()
+        state.finalize_backward(async_op)
+        return _GradientReductionHandleImpl(state) if async_op else None
+
+    def set_reduce_scatter_max_input_buffers(self, max_input_buffers, *, recurse=True):
+        """How many reductions may be under way; of the whole model, before its first pass or after.
+
+        Raises:
+            ValueError: ``max_input_buffers`` is not positive.
+        """
+        if max_input_buffers < 1:
+            raise ValueError(f"max_input_buffers should be positive, got {max_input_buffers}")
+        self._get_fsdp_state()._context.max_reductions = max_input_buffers
 
     def set_requires_gradient_sync(self, requires_gradient_sync, *, recurse=True):
         """Whether backward reduces gradients, or adds them up for a later one that does."""

@@ -95,10 +95,8 @@ class CommDebugMode(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if any(issubclass(one, DTensor) for one in types):
             return NotImplemented
-        packet = getattr(func, "_overloadpacket", None)
-        namespace = getattr(func, "namespace", None)
-        if namespace in _NAMESPACES and packet is not None:
-            self._count(packet)
+        if func.namespace in _NAMESPACES:
+            self._count(func.overloadpacket)
         return func(*args, **(kwargs or {}))
 
     def _count(self, packet):

@@ -1,4 +1,4 @@
-//! What runs when the process exits.
+//! What the system knows of the process: what runs when it exits, and its host.
 
 use std::sync::OnceLock;
 
@@ -31,4 +31,13 @@ extern "C" fn call() {
     if std::process::id() == at_exit.process && !is_same_thread {
         (at_exit.run)();
     }
+}
+
+/// The name of this host.
+pub(in crate::mpi) fn host_name() -> String {
+    let mut name = [0_u8; 256];
+    // SAFETY: the buffer has so many bytes, of which the last one stays zero.
+    let code = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    let len = name.iter().position(|&byte| byte == 0).unwrap_or(0);
+    if code == 0 { String::from_utf8_lossy(&name[..len]).into_owned() } else { "localhost".into() }
 }
