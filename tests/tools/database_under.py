@@ -8,6 +8,7 @@ Every sample that an operator takes eagerly is run once more under each way:
     compile      a compiled function; its second and third calls
     functional   `func.functionalize`; `copies` with views removed, too
     real, fake_graph, symbolic   the graph that `make_fx` records, run on the sample
+    decomposed   the graph after `core_aten_decompositions`, whose operators are those of the core set
     fake, sizes  under `FakeTensorMode`, with known and with symbolic sizes: shapes, dtypes, strides
 
 The in-place form of an operator is run where it has one, and with `--gradients` the gradients of differentiable
@@ -34,7 +35,7 @@ import corten
 import samples_of_torch as carried
 from corten.utils import _pytree as pytree
 
-WAYS = ("compile", "functional", "copies", "real", "fake_graph", "symbolic", "fake", "sizes")
+WAYS = ("compile", "functional", "copies", "real", "decomposed", "fake_graph", "symbolic", "fake", "sizes")
 #: Operators whose results have no defined values.
 NO_VALUES = re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize_(as_)?")
 
@@ -102,12 +103,16 @@ def run(program, call=None):
 
 
 def graph_of(library, program, mode):
-    """The graph that `make_fx` records of a program."""
+    """The graph that `make_fx` records of a program; "decomposed" is a real one by operators of the core set."""
     from importlib import import_module
+
+    table = None
+    if mode == "decomposed":
+        mode, table = "real", import_module(f"{library.__name__}._decomp").core_aten_decompositions()
 
     make_fx = import_module(f"{library.__name__}.fx.experimental.proxy_tensor").make_fx
     library.manual_seed(42)
-    return make_fx(program, tracing_mode=mode, _allow_non_fake_inputs=True)(*program.tensors)
+    return make_fx(program, table, mode, True)(*program.tensors)
 
 
 def without_data(library, program, symbolic):
@@ -138,16 +143,30 @@ def under(way, make):
         return [run(program, library.func.functionalize(program.__call__, remove=remove))]
     if way in ("fake", "sizes"):
         return [without_data(library, program, way == "sizes")]
-    graph = graph_of(library, program, {"real": "real", "fake_graph": "fake", "symbolic": "symbolic"}[way])
+    graph = graph_of(library, program, "fake" if way == "fake_graph" else way)
     return [run(make(), graph)]
 
 
 def geometry(tensor):
     """What is known of a tensor without its data."""
     if tensor.layout != corten.strided:
-        return tuple(map(int, tensor.shape)), tensor.dtype, tensor.layout
-    shape = tuple(map(int, tensor.shape))
-    return shape, tensor.dtype, tuple(map(int, tensor.stride())), tensor.is_conj(), tensor.is_neg()
+        return tuple(map(known, tensor.shape)), tensor.dtype, tensor.layout
+    shape = tuple(map(known, tensor.shape))
+    return shape, tensor.dtype, tuple(map(known, tensor.stride())), tensor.is_conj(), tensor.is_neg()
+
+
+def known(size):
+    """A size as a number; -1 for one that depends on data."""
+    if isinstance(size, corten.SymInt) and not size.node.has_hint():
+        return -1
+    return int(size)
+
+
+def differ(one, other):
+    """Whether facts differ; sizes that depend on data may be any."""
+    if isinstance(one, tuple) and isinstance(other, tuple) and -1 in other:
+        return len(one) != len(other) or any(a != b and b != -1 for a, b in zip(one, other))
+    return one != other
 
 
 def difference(want, got, way, values):
@@ -165,7 +184,7 @@ def difference(want, got, way, values):
         if not isinstance(two, corten.Tensor):
             return f"{type(two).__name__} for a tensor"
         for name, a, b in zip(("shape", "dtype", "strides", "conj", "neg"), geometry(one), geometry(two)):
-            if a != b and (name != "strides" or one.numel()):
+            if differ(a, b) and (name != "strides" or one.numel() and -1 not in geometry(two)[0]):
                 return f"{name}: {b} for {a}"
         if way not in ("fake", "sizes") and values and one.device.type != "meta":
             found = unequal(one.detach(), two.detach())

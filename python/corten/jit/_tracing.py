@@ -14,11 +14,11 @@ import warnings
 import corten
 from corten import _C
 from corten.jit import _graphs
+from corten.jit._compiled_calls import CompiledCalls, paused
 from corten.jit._operators import Schema
 from corten.jit._structure import attribute, is_name, literal
 from corten.jit._types import TENSOR, Type, of_value
 from corten.overrides import TorchFunctionMode
-from corten.utils._pytree import tree_map
 
 _schema = functools.cache(Schema)
 #: Operators of this library alone, and what stands for them.
@@ -197,7 +197,7 @@ def _warn(what):
     )
 
 
-class Tracer:
+class Tracer(CompiledCalls):
     """What a trace has recorded: lines of code, and the expressions of tensors by identity."""
 
     def __init__(self, structure, module=None):
@@ -368,7 +368,7 @@ class Tracer:
         """The number that a tensor without dimensions stands for, or None: numbers reach operators so."""
         if id(tensor) in self.known or tensor.dim() or tensor.requires_grad or tensor.device.type == "meta":
             return None
-        with _paused(self):
+        with paused(self):
             value = tensor.item()
         for one in self.numbers:
             if one == value:
@@ -381,52 +381,6 @@ class Tracer:
         if argument.none_inside and any(one is None for one in values):
             return f"annotate(List[Optional[{kind}]], [{inner}])"
         return f"[{inner}]" if values or kind is None else f"annotate(List[{kind}], [])"
-
-    def compiled_call(self, module, run, args, kwargs):
-        """A call of a compiled module is one line, so that the module still decides by its arguments.
-
-        Returns NotImplemented where the call has to be recorded as its operators: the module is none of those inside
-        of the traced one, or could not be compiled.
-        """
-        path = self.modules.get(id(module))
-        compilation = vars(module).get("_compilation")
-        if path is None or compilation is None or compilation.refusal is not None:
-            return NotImplemented
-        self.structure.compile_inside(module)
-        return self._compiled(f"{path}.forward", run, args, kwargs)
-
-    def compiled_function(self, function, args, kwargs):
-        """A call of a compiled function, as :meth:`compiled_call`."""
-        if function._compilation.refusal is not None:
-            return NotImplemented
-        name = self.structure.function(function)
-        return self._compiled(name, function._script_original, args, kwargs)
-
-    def _compiled(self, callee, run, args, kwargs):
-        given = [self._text(one) for one in args]
-        given += [f"{name}={self._text(one)}" for name, one in kwargs.items()]
-        with _paused(self):
-            # What is handed on unchanged in this call may not be so in others.
-            result = tree_map(self._apart, run(*args, **kwargs))
-        self.inputs(result, self.line(f"{callee}({', '.join(given)})"))
-        return result
-
-    def _apart(self, value):
-        return value.view_as(value) if isinstance(value, corten.Tensor) and id(value) in self.known else value
-
-    def _text(self, value):
-        """A value among the arguments of a compiled call as code."""
-        if isinstance(value, corten.Tensor):
-            return self.expression(value)
-        if isinstance(value, TracedInt):
-            return value.expression
-        if isinstance(value, list):
-            return f"[{', '.join(map(self._text, value))}]"
-        if isinstance(value, tuple):
-            return f"({''.join(f'{self._text(one)}, ' for one in value)})"
-        if isinstance(value, dict):
-            return "{" + ", ".join(f"{literal(key)}: {self._text(one)}" for key, one in value.items()) + "}"
-        return literal(value)
 
     def output(self, value):
         """The result of the traced call as code, and its type.
@@ -529,18 +483,6 @@ def recording(tracer):
 
 
 @contextlib.contextmanager
-def _paused(tracer):
-    """Nothing is written down."""
-    enabled = _C._set_tracing_enabled(False)
-    tracer.active = False
-    try:
-        yield
-    finally:
-        tracer.active = True
-        _C._set_tracing_enabled(enabled)
-
-
-@contextlib.contextmanager
 def _recurrent_layers(tracer):
     """Recurrent layers are written down as the operators that PyTorch has for them."""
     base = corten.nn.RNNBase
@@ -568,7 +510,7 @@ def _recurrent(self, tracer, original, input, hx=None):
         hx = (state, corten.zeros(*shape, self.hidden_size, dtype=input.dtype, device=input.device)) if is_lstm else state
     elif single:
         hx = tuple(one.unsqueeze(1) for one in hx) if is_lstm else hx.unsqueeze(1)
-    with _paused(tracer):
+    with paused(tracer):
         output, final = original(self, input, hx)
     weights = [one for group in self.all_weights for one in group]
     name = {"LSTM": "lstm", "GRU": "gru"}.get(self.mode, self.mode.lower())

@@ -274,6 +274,10 @@ def run(mode, func, operator, args, kwargs, fakes):
     if not problem.symbols():
         args, kwargs = _known(args), {name: _known(value) for name, value in kwargs.items()}
         return _fake_run.run_meta(mode, func, operator, args, kwargs, fakes)
+    if _SPARSE.fullmatch(operator.packet) is not None:
+        # Sizes of tensors of other layouts are numbers.
+        _specialise(problem)
+        return _fake_run._run(mode, func, operator, args, kwargs, fakes)
     try:
         found, result = solve(problem)
     except NotImplementedError as error:
@@ -513,6 +517,7 @@ def lift(args, kwargs, env):
     return tuple(map(number, args)), {name: number(value) for name, value in kwargs.items()}
 
 
+_SPARSE = re.compile("_?to_sparse.*|_?sparse_.*")
 _VIEW = re.compile(r"aten::(_unsafe_)?view(_copy)?(\.default)?|aten::_?reshape(_copy)?(\.default)?")
 
 
