@@ -77,7 +77,7 @@ class Names(unittest.TestCase):
             self.assertIsInstance(caught.exception, AbsentError)
             self.assertRegex(str(caught.exception), "name of PyTorch|operator of PyTorch")
             self.assertIn(name.rpartition(".")[2], str(caught.exception))
-        self.assertGreater(min(counts.values()), 5)
+        self.assertGreater(min(counts.values()), 2)
 
     @unittest.skipUnless(OURS, "declarations of this package")
     def test_every_declaration_gives_a_value(self):
@@ -97,7 +97,7 @@ class Names(unittest.TestCase):
 
     @unittest.skipUnless(OURS, "names that are not loaded before they are asked for")
     def test_nothing_is_loaded_before_it_is_asked_for(self):
-        out = run("import corten, sys; print(*(m for m in sys.modules if '_declarations' in m or 'distributed' in m))")
+        out = run("import corten, sys; print(*(m for m in sys.modules if '_declarations' in m or 'corten.distributed' in m))")
         self.assertEqual(out.strip(), "")
 
     def test_what_neither_has_is_missing(self):
@@ -158,23 +158,22 @@ class Kinds(unittest.TestCase):
 
     @unittest.skipUnless(OURS, "interfaces of what is not here")
     def test_subclasses_of_interfaces_can_be_made(self):
-        reader = module("distributed.checkpoint").StorageReader
+        sharder = module("distributed._shard.api").Sharder
 
-        class Mine(reader):
-            def read(self):
+        class Mine(sharder):
+            def shard(self):
                 return 3
 
-        self.assertEqual(Mine().read(), 3)
+        self.assertEqual(Mine().shard(), 3)
         with self.assertRaises(NotImplementedError):
-            reader()
+            sharder()
 
     @unittest.skipUnless(OURS, "members of what is not here")
     def test_members_of_classes_without_behaviour(self):
-        tensor = module("distributed.tensor").DTensor
-        with self.assertRaisesRegex(NotImplementedError, "DTensor.from_local"):
-            module("distributed.tensor").DTensor.from_local(1)
+        sharded = module("distributed._shard.sharded_tensor").ShardedTensor
+        with self.assertRaisesRegex(NotImplementedError, "ShardedTensor._init_from_local_shards"):
+            sharded._init_from_local_shards([])
         self.assertFalse(hasattr(module("distributed.device_mesh").DeviceMesh, "no_such"))
-        self.assertIsNotNone(tensor)
 
     def test_dtypes_that_are_stored_only(self):
         for name in ("uint1", "uint7", "int4", "bits8", "float4_e2m1fn_x2"):
@@ -226,11 +225,11 @@ class Distributed(unittest.TestCase):
     @unittest.skipUnless(OURS, "no processes can be joined here")
     def test_collectives_need_a_group(self):
         there = torch.distributed
-        self.assertFalse(there.is_available() or there.is_initialized())
+        self.assertEqual((there.is_available(), there.is_initialized()), (True, False))
         for name in ("all_reduce", "all_gather_object", "send", "new_group", "get_rank", "barrier", "scatter"):
             with self.subTest(name=name), self.assertRaisesRegex(ValueError, "not been initialized"):
                 getattr(there, name)(torch.ones(1))
-        with self.assertRaises(NotImplementedError):
+        with self.assertRaisesRegex(ValueError, "RANK expected"):
             there.init_device_mesh("cpu", (1,))
 
     def test_kinds_of_reductions(self):
@@ -456,7 +455,7 @@ class Missing(unittest.TestCase):
     TEXT = '''
 import torch as th
 import torch.nn.functional as F
-from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.distributed._shard.sharded_tensor import ShardedTensor
 from torch import no_such_function
 try:
     from torch import another_missing
@@ -478,7 +477,7 @@ class A(th.nn.Module):
             path.write_text(self.TEXT)
             rows = {use.name: (state, use.line, use.at_import, use.guarded) for state, use in _missing.missing(str(path))}
             self.assertEqual(rows, {
-                "torch.distributed.fsdp.FullyShardedDataParallel": ("raises", 4, True, False),
+                "torch.distributed._shard.sharded_tensor.ShardedTensor": ("raises", 4, True, False),
                 "torch.no_such_function": ("missing", 5, True, False),
                 "torch.another_missing": ("missing", 7, True, True),
                 "torch.nested.no_such_attribute": ("missing", 12, False, False),

@@ -9,7 +9,7 @@ use crate::graph;
 use crate::node::{Node, NodeRef, WeakNode};
 use crate::ownership::OwnershipWalk;
 use crate::saved_hooks::{self, Packed, SavedTensorHooks};
-use corten_core::{DType, Error, Result, bail, bug, err};
+use corten_core::{DType, DispatchKey, Error, Result, bail, bug, err};
 use corten_ops::Tensor;
 use std::sync::Arc;
 
@@ -294,7 +294,10 @@ impl SavedVariable {
         if grad_fn.is_none() && !rare.requires_grad {
             return Ok(data);
         }
-        let variable = graph::detached_alias(&data)?;
+        // A wrapper's class makes the alias.
+        let wraps = data.key_set().has(DispatchKey::Python);
+        let alias = if wraps { graph::visible_alias } else { graph::detached_alias };
+        let variable = alias(&data)?;
         match grad_fn {
             Some(grad_fn) => graph::set_gradient_edge(&variable, grad_fn, self.output_nr)?,
             None => graph::share_accumulator(&variable, rare.accumulator.as_ref())?,

@@ -2,14 +2,14 @@
 python/tools/make_absent_names.py (tidy: table)."""
 
 COMPLETED = frozenset("""
-_C _C._functions _C._functorch _C._linalg _C._nn _C._sparse _classes _custom_op _decomp _dynamo
-_dynamo.backends.common _dynamo.backends.registry _dynamo.config _dynamo.eval_frame _dynamo.exc
-_dynamo.testing _dynamo.utils _export _export.serde.schema _export.serde.serialize
+_C _C._distributed_c10d _C._functions _C._functorch _C._linalg _C._nn _C._sparse _classes _custom_op
+_decomp _dynamo _dynamo.backends.common _dynamo.backends.registry _dynamo.config _dynamo.eval_frame
+_dynamo.exc _dynamo.testing _dynamo.utils _export _export.serde.schema _export.serde.serialize
 _export.serde.union _export.utils _export.verifier _functorch.aot_autograd _functorch.compilers
 _functorch.partitioners _functorch.vmap _guards _higher_order_ops _higher_order_ops.associative_scan
 _higher_order_ops.cond _higher_order_ops.scan _higher_order_ops.while_loop _inductor
 _inductor.config _inductor.decomposition _jit_internal _library _library.fake_impl
-_library.infer_schema _lobpcg _lowrank _ops _subclasses _subclasses.fake_tensor
+_library.infer_schema _lobpcg _logging _lowrank _ops _subclasses _subclasses.fake_tensor
 _subclasses.functional_tensor _tensor _utils accelerator amp amp.autocast_mode amp.grad_scaler ao
 ao.nn ao.nn.intrinsic ao.nn.intrinsic.modules.fused ao.nn.intrinsic.qat.modules.conv_fused
 ao.nn.intrinsic.qat.modules.linear_fused ao.nn.intrinsic.qat.modules.linear_relu
@@ -49,7 +49,46 @@ backends.mkldnn backends.mps backends.openmp backends.opt_einsum backends.quanti
 compiler.config cpu cpu.amp.autocast_mode cpu.amp.grad_scaler cuda cuda._utils cuda.amp
 cuda.amp.autocast_mode cuda.amp.common cuda.amp.grad_scaler cuda.graphs cuda.memory cuda.nccl
 cuda.nvtx cuda.profiler cuda.random cuda.streams cuda.tunable distributed
-distributed.distributed_c10d distributed.rpc distributed.rpc.api export export._trace export._unlift
+distributed._composable.checkpoint_activation distributed._composable.contract
+distributed._composable.fsdp distributed._composable.replicate
+distributed._composable.replicate_with_fsdp distributed._functional_collectives
+distributed._functional_collectives_impl distributed._mesh_layout distributed.algorithms
+distributed.algorithms.ddp_comm_hooks distributed.algorithms.ddp_comm_hooks.debugging_hooks
+distributed.algorithms.ddp_comm_hooks.default_hooks
+distributed.algorithms.ddp_comm_hooks.optimizer_overlap_hooks
+distributed.algorithms.ddp_comm_hooks.post_localSGD_hook
+distributed.algorithms.ddp_comm_hooks.powerSGD_hook
+distributed.algorithms.ddp_comm_hooks.quantization_hooks distributed.algorithms.join
+distributed.algorithms.model_averaging.averagers distributed.algorithms.model_averaging.utils
+distributed.c10d_logger distributed.checkpoint distributed.checkpoint._traverse
+distributed.checkpoint.api distributed.checkpoint.default_planner distributed.checkpoint.filesystem
+distributed.checkpoint.format_utils distributed.checkpoint.fsspec_filesystem
+distributed.checkpoint.hf_storage distributed.checkpoint.metadata distributed.checkpoint.planner
+distributed.checkpoint.planner_helpers distributed.checkpoint.protocol
+distributed.checkpoint.resharding distributed.checkpoint.staging
+distributed.checkpoint.state_dict_loader distributed.checkpoint.state_dict_saver
+distributed.checkpoint.storage distributed.checkpoint.utils distributed.device_mesh
+distributed.distributed_c10d distributed.elastic.multiprocessing
+distributed.elastic.multiprocessing.errors distributed.elastic.multiprocessing.errors.error_handler
+distributed.elastic.rendezvous distributed.elastic.rendezvous.utils distributed.elastic.utils
+distributed.elastic.utils.logging distributed.fsdp distributed.fsdp._fully_shard._fsdp_collectives
+distributed.fsdp._fully_shard._fsdp_common distributed.fsdp._fully_shard._fsdp_init
+distributed.fsdp._fully_shard._fsdp_param distributed.fsdp._fully_shard._fsdp_param_group
+distributed.fsdp._fully_shard._fsdp_state distributed.fsdp.api
+distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler
+distributed.fsdp.wrap distributed.launcher.api distributed.nn distributed.nn.functional
+distributed.optim distributed.optim.apply_optimizer_in_backward
+distributed.optim.post_localSGD_optimizer distributed.optim.zero_redundancy_optimizer
+distributed.pipelining distributed.pipelining.microbatch distributed.pipelining.schedules
+distributed.pipelining.stage distributed.rendezvous distributed.rpc distributed.rpc.api
+distributed.run distributed.tensor distributed.tensor._api distributed.tensor._collective_utils
+distributed.tensor._dispatch distributed.tensor._dtensor_spec distributed.tensor._op_schema
+distributed.tensor._random distributed.tensor._redistribute distributed.tensor._sharding_prop
+distributed.tensor._utils distributed.tensor.debug distributed.tensor.debug._comm_mode
+distributed.tensor.device_mesh distributed.tensor.experimental
+distributed.tensor.experimental._func_map distributed.tensor.experimental._register_sharding
+distributed.tensor.parallel.api distributed.tensor.parallel.loss distributed.tensor.parallel.style
+distributed.tensor.placement_types distributed.utils export export._trace export._unlift
 export.decomp_utils export.dynamic_shapes export.exported_program export.graph_signature
 export.passes export.pt2_archive._package export.pt2_archive.constants export.unflatten foreach func
 functional futures fx fx._pytree fx._symbolic_trace fx.experimental.const_fold

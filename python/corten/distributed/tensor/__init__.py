@@ -10,3 +10,6 @@ from corten.distributed.tensor.placement_types import Partial, Placement, Replic
 
 __all__ = ["DTensor", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor", "empty",
            "full", "linspace", "logspace", "ones", "rand", "randn", "zeros", "DeviceMesh", "init_device_mesh"]
+
+# Pickles name the public home.
+DTensor.__module__ = "corten.distributed.tensor"
