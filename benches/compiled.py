@@ -72,7 +72,7 @@ def _cases(torch):
 
     def ten(x):
         for _ in range(5):
-            x = (x * 0.5 + 1).tanh() if x.ndim == 0 else x * 0.5 + 1
+            x = x * 0.5 + 1
         return x
 
     def written_gelu(x):

@@ -49,10 +49,14 @@ class _Kind:
 
 
 def _kind_of(args, kwargs):
-    tensors = [value for value in args if isinstance(value, _C.Tensor)]
-    if kwargs:
-        tensors += [value for value in kwargs.values() if isinstance(value, _C.Tensor)]
-    return _C.is_grad_enabled(), *((one.shape, one.dtype) for one in tensors)
+    """A number for the size of a call: the elements of the first tensor, negative where graphs are recorded. A
+    wrong guess costs time and no result, so that it is quick rather than exact."""
+    elements = 0
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(value, _C.Tensor):
+            elements = value.numel()
+            break
+    return ~elements if _C.is_grad_enabled() else elements
 
 
 class Choice:
@@ -62,16 +66,16 @@ class Choice:
         self.kinds = {}
 
     def call(self, function, args, kwargs, record):
-        """The result of a call: of ``record``, or of the function."""
+        """The result of a call: of ``record(function, args, kwargs)``, or of the function."""
         key = _kind_of(args, kwargs)
         kind = self.kinds.get(key)
         if kind is None:
             if len(self.kinds) >= _MOST_KINDS:
-                return record()
+                return record(function, args, kwargs)
             kind = self.kinds[key] = _Kind()
         if kind.recorded is None:
-            return self._measured(kind, key[0], function, args, kwargs, record)
-        return record() if kind.recorded else _run_at_once(function, args, kwargs)
+            return self._measured(kind, key < 0, function, args, kwargs, record)
+        return record(function, args, kwargs) if kind.recorded else _run_at_once(function, args, kwargs)
 
     def _measured(self, kind, with_backward, function, args, kwargs, record):
         place = kind.calls - _WARMUP
@@ -84,11 +88,11 @@ class Choice:
             kind.begun = None
         if place >= len(_ORDER):
             kind.recorded = kind.best[1] < _GAIN * kind.best[0]
-            return record() if kind.recorded else _run_at_once(function, args, kwargs)
+            return record(function, args, kwargs) if kind.recorded else _run_at_once(function, args, kwargs)
         if place < 0:
-            return record()
+            return record(function, args, kwargs)
         way = _ORDER[place]
-        result = record() if way else _run_at_once(function, args, kwargs)
+        result = record(function, args, kwargs) if way else _run_at_once(function, args, kwargs)
         if with_backward:
             kind.begun = way, begin
         else:

@@ -124,7 +124,7 @@ def _runner(function, options):
                 return run_region(function, args, kwargs, fullgraph)
         if fullgraph or _C._region_active():
             return run_region(function, args, kwargs, fullgraph)
-        return choices[0].call(function, args, kwargs, lambda: run_region(function, args, kwargs))
+        return choices[0].call(function, args, kwargs, run_region)
 
     return run
 

@@ -55,9 +55,14 @@ def lookup(backend):
 
 def runs_eagerly():
     """Whether compiled functions are to run as they are."""
+    return _state["stance"] == "force_eager" or _config().disable
+
+
+@functools.cache
+def _config():
     from corten._dynamo import config
 
-    return _state["stance"] == "force_eager" or config.disable
+    return config
 
 
 def get_default_backend():
