@@ -52,8 +52,9 @@ cuda.nvtx cuda.profiler cuda.random cuda.streams cuda.tunable distributed
 distributed._composable.checkpoint_activation distributed._composable.contract
 distributed._composable.fsdp distributed._composable.replicate
 distributed._composable.replicate_with_fsdp distributed._functional_collectives
-distributed._functional_collectives_impl distributed._mesh_layout distributed.algorithms
-distributed.algorithms.ddp_comm_hooks distributed.algorithms.ddp_comm_hooks.debugging_hooks
+distributed._functional_collectives_impl distributed._mesh_layout distributed._state_dict_utils
+distributed.algorithms distributed.algorithms.ddp_comm_hooks
+distributed.algorithms.ddp_comm_hooks.debugging_hooks
 distributed.algorithms.ddp_comm_hooks.default_hooks
 distributed.algorithms.ddp_comm_hooks.optimizer_overlap_hooks
 distributed.algorithms.ddp_comm_hooks.post_localSGD_hook
@@ -65,7 +66,7 @@ distributed.checkpoint.api distributed.checkpoint.default_planner distributed.ch
 distributed.checkpoint.format_utils distributed.checkpoint.fsspec_filesystem
 distributed.checkpoint.hf_storage distributed.checkpoint.metadata distributed.checkpoint.planner
 distributed.checkpoint.planner_helpers distributed.checkpoint.protocol
-distributed.checkpoint.resharding distributed.checkpoint.staging
+distributed.checkpoint.resharding distributed.checkpoint.staging distributed.checkpoint.state_dict
 distributed.checkpoint.state_dict_loader distributed.checkpoint.state_dict_saver
 distributed.checkpoint.storage distributed.checkpoint.utils distributed.device_mesh
 distributed.distributed_c10d distributed.elastic.multiprocessing

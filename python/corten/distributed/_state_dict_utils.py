@@ -6,11 +6,6 @@ from collections.abc import Mapping
 
 import corten
 import corten.distributed as dist
-from corten.distributed.checkpoint._nested_dict import (
-    flatten_state_dict as _flatten_state_dict,  # noqa: F401
-    unflatten_state_dict as _unflatten_state_dict,  # noqa: F401
-)
-from corten.distributed.checkpoint._tensors import box_of, is_dtensor, narrowed
 
 __all__: list[str] = []
 
@@ -180,3 +175,11 @@ def _announced(value):
     if not isinstance(value, corten.Tensor):
         return value
     return value.cpu() if value.dim() == 0 else _TensorInfo(value.size(), value.dtype)
+
+
+# At the end: the package of these modules imports the functions above.
+from corten.distributed.checkpoint._nested_dict import (  # noqa: E402
+    flatten_state_dict as _flatten_state_dict,  # noqa: F401
+    unflatten_state_dict as _unflatten_state_dict,  # noqa: F401
+)
+from corten.distributed.checkpoint._tensors import box_of, is_dtensor, narrowed  # noqa: E402

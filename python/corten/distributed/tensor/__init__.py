@@ -12,4 +12,4 @@ __all__ = ["DTensor", "Partial", "Placement", "Replicate", "Shard", "distribute_
            "full", "linspace", "logspace", "ones", "rand", "randn", "zeros", "DeviceMesh", "init_device_mesh"]
 
 # Pickles name the public home.
-DTensor.__module__ = "corten.distributed.tensor"
+DTensor.__module__ = __name__
