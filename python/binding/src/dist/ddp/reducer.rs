@@ -31,6 +31,7 @@ impl Class for PyReducer {
             .doc(c"Averages gradients over processes while backward passes run.")
             .slot(ffi::Py_tp_new, slot!(call new))
             .methods(passes())
+            .methods(communication())
             .methods(settings())
     }
 }
@@ -140,6 +141,12 @@ fn passes() -> Vec<ffi::PyMethodDef> {
             gil::without(|| reducer(s).check_finalized())?;
             Ok(Obj::none())
         }),
+    ]
+}
+
+/// Hooks that communicate, and what they are given.
+fn communication() -> Vec<ffi::PyMethodDef> {
+    vec![
         method!("_run_comm_hook", |s: &Obj, args: Args<'_>| {
             let [seen] = args.positional else { return Err(type_error("a bucket expected")) };
             let seen = bucket::expect(seen)?;
