@@ -204,9 +204,11 @@ def _arranged(program, nodes):
     """The graph with its placeholders in another order, and what it writes back among its results."""
     module = copy.deepcopy(program.graph_module)
     graph = module.graph
-    by_name = {node.name: node for node in graph.find_nodes(op="placeholder")}
+    # By their order: copies may be named otherwise, as `input` is, which is a function of Python's.
+    places = zip(program.graph.find_nodes(op="placeholder"), graph.find_nodes(op="placeholder"))
+    copies = {node.name: copied for node, copied in places}
     for node in reversed(nodes):
-        graph._root.append(by_name[node.name])
+        graph._root.append(copies[node.name])
     module.recompile()
     return module
 
