@@ -39,7 +39,7 @@ def replaced(path):
         if os.path.exists(temporary):
             os.unlink(temporary)
         raise
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
 def _mode(path):
@@ -49,7 +49,7 @@ def _mode(path):
         return None
 
 
-def _sync_folder(folder):
+def sync_folder(folder):
     """Makes the name last, too, where the system lets folders be synchronised."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)

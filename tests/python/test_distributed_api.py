@@ -12,18 +12,7 @@ import warnings
 import corten as torch
 import corten.distributed as dist
 from corten.testing._internal.distributed.multi_threaded_pg import run_threads, threads_as_ranks
-
-
-def ranks(world_size):
-    """Has a test run on every rank."""
-
-    def decorate(test):
-        def on_ranks(self):
-            run_threads(world_size, test, self, timeout=30)
-
-        return on_ranks
-
-    return decorate
+from ranks_as_threads import ranks
 
 
 def full(value, count=3, dtype=torch.float32):

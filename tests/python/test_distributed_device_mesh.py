@@ -7,19 +7,7 @@ import warnings
 
 import corten.distributed as dist
 from corten.distributed.device_mesh import DeviceMesh, _mesh_resources, init_device_mesh
-from corten.testing._internal.distributed.multi_threaded_pg import run_threads
-
-
-def ranks(world_size):
-    """Has a test run on every rank."""
-
-    def decorate(test):
-        def on_ranks(self):
-            run_threads(world_size, test, self, timeout=30)
-
-        return on_ranks
-
-    return decorate
+from ranks_as_threads import ranks
 
 
 class Meshes(unittest.TestCase):

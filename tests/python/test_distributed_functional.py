@@ -9,19 +9,7 @@ import corten.distributed._functional_collectives as funcol
 import corten.distributed.nn.functional as nn_functional
 from corten.distributed.device_mesh import init_device_mesh
 from corten.fx.experimental.proxy_tensor import make_fx
-from corten.testing._internal.distributed.multi_threaded_pg import run_threads
-
-
-def ranks(world_size):
-    """Has a test run on every rank."""
-
-    def decorate(test):
-        def on_ranks(self):
-            run_threads(world_size, test, self, timeout=30)
-
-        return on_ranks
-
-    return decorate
+from ranks_as_threads import ranks
 
 
 def mine():

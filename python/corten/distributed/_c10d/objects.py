@@ -66,19 +66,23 @@ def _padded(tensor, length):
     return longer
 
 
+def _padded_object(obj, group, weights_only):
+    """An object as bytes, as many as that of the rank with the longest one, and the number of bytes of each rank."""
+    device = _get_object_coll_device(group)
+    data, size = _object_to_tensor(obj, device, group, weights_only)
+    sizes = corten.zeros(get_world_size(group), dtype=corten.long, device=device)
+    all_gather_single(sizes, size, group=group)
+    return _padded(data, int(sizes.max().item())), sizes
+
+
 def all_gather_object(object_list, obj, group=None, weights_only=False):
     """Collects an object of each rank in a list on every rank."""
     if _rank_not_in_group(group):
         return _warn_not_in_group("all_gather_object")
-    device = _get_object_coll_device(group)
-    data, size = _object_to_tensor(obj, device, group, weights_only)
-    count = get_world_size(group)
-    sizes = corten.zeros(count, dtype=corten.long, device=device)
-    all_gather_single(sizes, size, group=group)
-    longest = int(sizes.max().item())
-    together = corten.empty(longest * count, dtype=corten.uint8, device=device)
-    all_gather_single(together, _padded(data, longest), group=group)
-    for place, part in enumerate(together.chunk(count)):
+    data, sizes = _padded_object(obj, group, weights_only)
+    together = data.new_empty(data.numel() * sizes.numel())
+    all_gather_single(together, data, group=group)
+    for place, part in enumerate(together.chunk(sizes.numel())):
         object_list[place] = _tensor_to_object(part, sizes[place], group, weights_only)
     return None
 
@@ -94,15 +98,10 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
         return _warn_not_in_group("gather_object")
     root = _root(group, dst, group_dst)
     _validate_output_list_for_rank(group.rank(), root, object_gather_list)
-    device = _get_object_coll_device(group)
-    data, size = _object_to_tensor(obj, device, group, weights_only)
-    count = get_world_size(group)
-    sizes = corten.zeros(count, dtype=corten.long, device=device)
-    all_gather_single(sizes, size, group=group)
-    longest = int(sizes.max().item())
+    data, sizes = _padded_object(obj, group, weights_only)
     here = group.rank() == root
-    parts = list(corten.empty(count, longest, dtype=corten.uint8, device=device)) if here else None
-    gather(_padded(data, longest), gather_list=parts, group_dst=root, group=group)
+    parts = list(data.new_empty(sizes.numel(), data.numel())) if here else None
+    gather(data, gather_list=parts, group_dst=root, group=group)
     if here:
         for place, part in enumerate(parts):
             object_gather_list[place] = _tensor_to_object(part, sizes[place], group, weights_only)

@@ -25,6 +25,7 @@ from enum import Enum
 from typing import Optional
 
 import corten
+from corten._atomic import sync_folder
 from corten._loading import _full_unpickler
 from corten._saving import pickled
 from corten.futures import Future
@@ -289,13 +290,13 @@ class _FileSystemWriter(StorageWriter):
             if self.sync_files:
                 _sync(stream)
         if self.sync_files and isinstance(self.fs, FileSystem):
-            _sync_folder(self.path)
+            sync_folder(self.path)
         if not isinstance(self.fs, FileSystem) and self.fs.exists(path):
             # Other file systems may refuse a name that is taken.
             self.fs.rm_file(path)
         self.fs.rename(temporary, path)
         if self.sync_files and isinstance(self.fs, FileSystem):
-            _sync_folder(self.path)
+            sync_folder(self.path)
         whole = self._get_metadata_path()
         if self._alone() and self.fs.exists(whole):
             # It would be read before what each process wrote.
@@ -346,20 +347,6 @@ def _queue_of(values):
     for value in values:
         made.put(value)
     return made
-
-
-def _sync_folder(path):
-    """Makes the names last, too, where the system lets folders be synchronised."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
 
 
 def _write_safetensors(stream, name, items, planner):
