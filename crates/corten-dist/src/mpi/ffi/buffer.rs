@@ -13,7 +13,8 @@ use crate::{DistError, Result};
 ///
 /// The bytes of a tensor belong to the call that it was given to until the call's work is done (see
 /// [`crate::Engine::start`]): no access of the tensor's storage is held, so that other parts of it can be
-/// used meanwhile.
+/// used meanwhile. The storage lends its memory, so that the bytes stay where they are when it is resized or
+/// given other memory.
 #[derive(Clone)]
 pub(in crate::mpi) struct Buffer {
     start: *mut u8,
@@ -55,15 +56,19 @@ impl Buffer {
                 if tensor.is_contiguous() { "" } else { " with gaps between its elements" }
             )));
         }
-        // Entering runs what the tensor is waiting for, and finds accesses that this thread holds.
-        let held = AccessSet::acquire(&[(tensor, access)])?;
-        let len = tensor.numel() as usize * tensor.dtype().itemsize();
-        let start = held.byte_ptr(0);
-        if start.is_null() && len > 0 {
+        // Entering runs what the tensor is waiting for, copies memory that is shared until it is written, and
+        // finds accesses that this thread holds.
+        drop(AccessSet::acquire(&[(tensor, access)])?);
+        let (len, memory) = (tensor.nbytes(), tensor.storage()?.lend()?);
+        let offset = usize::try_from(tensor.storage_offset()).unwrap_or(0) * tensor.itemsize();
+        if len > 0 && offset.checked_add(len).is_none_or(|end| end > memory.nbytes()) {
+            return Err(DistError::runtime("a tensor reaches beyond the memory of its storage"));
+        }
+        let start = memory.start().wrapping_add(offset);
+        if memory.start().is_null() && len > 0 {
             return Err(DistError::runtime("a tensor without data cannot be sent or received"));
         }
-        drop(held);
-        Ok(Self { start, len, owner: Arc::new(tensor.storage()?) })
+        Ok(Self { start, len, owner: Arc::new(memory) })
     }
 
     /// New memory, filled with zeros.
