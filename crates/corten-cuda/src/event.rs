@@ -1,7 +1,7 @@
 //! Events: marks in streams that can be waited for and timed.
 
 use crate::device::{bound, resolve};
-use crate::driver::{Handle, driver, error};
+use crate::driver::{Handle, RelaxedCapture, driver, error};
 use crate::failure;
 use crate::stream::Stream;
 use corten_core::{Result, bail};
@@ -117,6 +117,15 @@ impl Event {
         let driver = driver()?;
         // SAFETY: the event exists.
         error::is_ready(driver, unsafe { (driver.cuEventQuery)(handle) })
+    }
+
+    /// As [`query`](Self::query), while another thread may be capturing a graph.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub fn is_reached(&self) -> Result<bool> {
+        let _relaxed = RelaxedCapture::new(driver()?);
+        self.query()
     }
 
     /// Waits for the marked work.

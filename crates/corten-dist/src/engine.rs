@@ -1,5 +1,6 @@
 //! What a back end implements: one communicator, and the calls it runs.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,6 +68,11 @@ pub trait Engine: Send + Sync {
     /// knows; a group asks the others through the store else.
     fn missing(&self, sequence: u64) -> Option<Vec<usize>> {
         let _ = sequence;
+        None
+    }
+
+    /// The engine itself, for those who know its type.
+    fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 }

@@ -317,7 +317,7 @@ def _create_gloo_process_group(opts, backend_options):
 
 def _create_nccl_process_group(opts, backend_options):
     if not hasattr(native, "ProcessGroupNCCL"):
-        raise _absent("NCCL", "there is no engine for it; `cpu:gloo` and `cpu:mpi` serve tensors on the CPU")
+        raise _absent("NCCL", "this build has no CUDA; `cpu:gloo` and `cpu:mpi` serve tensors on the CPU")
     if not is_nccl_available():
         raise _absent("NCCL", "libnccl.so.2 was not found; `pip install nvidia-nccl-cu13` brings it")
     options = native.ProcessGroupNCCL.Options() if backend_options is None else backend_options

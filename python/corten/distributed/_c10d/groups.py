@@ -278,6 +278,8 @@ def _filled_group(config, store, options, backend, backend_options, device_id):
             pg._set_default_backend(_default_type(backend, config, device_id))
             if device_id is not None:
                 pg.bound_device_id = device_id
+        if device_id is not None and device_id.type == device and hasattr(found, "eager_connect_single_device"):
+            found.eager_connect_single_device(device_id)
         kind = Backend.backend_type_map.get(name, ProcessGroup.BackendType.CUSTOM)
         pg._register_backend(corten.device(device), kind, found)
     return pg
