@@ -51,6 +51,11 @@ pub trait Engine: Send + Sync {
         Err(DistError::backend(format!("Backend {} does not support splitting", self.name())))
     }
 
+    /// Whether it takes tensors in the host's memory only: those on GPUs are copied there and back then.
+    fn needs_host_memory(&self) -> bool {
+        false
+    }
+
     /// Whether several calls go faster as one [`Call::Batch`].
     fn supports_coalescing(&self) -> bool {
         false
