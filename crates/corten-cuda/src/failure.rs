@@ -72,7 +72,8 @@ pub fn report_failure(device: i8, report: FailureReport) {
 /// The first report of a device. Later ones have the same cause and go with it.
 fn take_report(device: i8) -> Option<FailureReport> {
     let mut reports = REPORTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let (own, others) = std::mem::take(&mut *reports).into_iter().partition(|(of, _)| *of == device);
+    let (own, others) =
+        std::mem::take(&mut *reports).into_iter().partition(|(of, _)| *of == device);
     *reports = others;
     HAS_REPORTS.store(!reports.is_empty(), Ordering::Release);
     let own: Vec<(i8, FailureReport)> = own;

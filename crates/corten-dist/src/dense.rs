@@ -88,10 +88,7 @@ pub(crate) trait StandIns {
     }
 }
 
-fn all(
-    tensors: &[Tensor],
-    stand_in: impl FnMut(&Tensor) -> Result<Tensor>,
-) -> Result<Vec<Tensor>> {
+fn all(tensors: &[Tensor], stand_in: impl FnMut(&Tensor) -> Result<Tensor>) -> Result<Vec<Tensor>> {
     tensors.iter().map(stand_in).collect()
 }
 
@@ -104,21 +101,22 @@ pub(crate) fn mapped(call: Call, to: &mut dyn StandIns) -> Result<Call> {
         Call::AllReduce { tensor, op } => {
             Call::AllReduce { tensor: to.update(&tensor)?, op: to.operation(op)? }
         }
-        Call::Broadcast { tensor, root } => {
-            Call::Broadcast { tensor: to.update(&tensor)?, root }
-        }
+        Call::Broadcast { tensor, root } => Call::Broadcast { tensor: to.update(&tensor)?, root },
         Call::Reduce { tensor, root, op } => {
             Call::Reduce { tensor: to.update(&tensor)?, root, op: to.operation(op)? }
         }
-        Call::AllGather { outputs, input } => {
-            Call::AllGather { outputs: all(&outputs, |tensor| to.write(tensor))?, input: to.read(&input)? }
-        }
+        Call::AllGather { outputs, input } => Call::AllGather {
+            outputs: all(&outputs, |tensor| to.write(tensor))?,
+            input: to.read(&input)?,
+        },
         Call::AllGatherInto { output, input } => {
             Call::AllGatherInto { output: to.write(&output)?, input: to.read(&input)? }
         }
-        Call::Gather { outputs, input, root } => {
-            Call::Gather { outputs: all(&outputs, |tensor| to.write(tensor))?, input: to.read(&input)?, root }
-        }
+        Call::Gather { outputs, input, root } => Call::Gather {
+            outputs: all(&outputs, |tensor| to.write(tensor))?,
+            input: to.read(&input)?,
+            root,
+        },
         Call::Scatter { output, inputs, root } => Call::Scatter {
             output: to.write(&output)?,
             inputs: all(&inputs, |tensor| to.read(tensor))?,
@@ -143,9 +141,7 @@ pub(crate) fn mapped(call: Call, to: &mut dyn StandIns) -> Result<Call> {
         Call::Send { tensor, to: rank, tag } => {
             Call::Send { tensor: to.read(&tensor)?, to: rank, tag }
         }
-        Call::Recv { tensor, from, tag } => {
-            Call::Recv { tensor: to.write(&tensor)?, from, tag }
-        }
+        Call::Recv { tensor, from, tag } => Call::Recv { tensor: to.write(&tensor)?, from, tag },
         Call::RecvAny { tensor, tag } => Call::RecvAny { tensor: to.write(&tensor)?, tag },
         Call::Barrier { device } => Call::Barrier { device },
         Call::Batch(calls) => {

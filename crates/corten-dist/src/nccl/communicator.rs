@@ -55,7 +55,8 @@ impl Meeting<'_> {
         let (size, rank) = (self.place.size as c_int, self.index() as c_int);
         let status = match self.functions.comm_init_rank_config {
             Some(init) => {
-                let name = self.options.net_name.as_deref().and_then(|name| CString::new(name).ok());
+                let name =
+                    self.options.net_name.as_deref().and_then(|name| CString::new(name).ok());
                 let mut config = self.options.config(self.functions, name.as_deref());
                 // SAFETY: the library writes one communicator and reads the settings, whose name lives
                 // until after the call; the device's context is current.
@@ -105,14 +106,12 @@ impl Meeting<'_> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let first = |error: DistError| match error.payload() {
             Some(_) => error,
-            None => DistError::backend(
-                format!(
-                    "nccl: rank {} waited for the id of the communicator {} from its first rank: {}",
-                    self.place.rank,
-                    self.name,
-                    error.message()
-                ),
-            ),
+            None => DistError::backend(format!(
+                "nccl: rank {} waited for the id of the communicator {} from its first rank: {}",
+                self.place.rank,
+                self.name,
+                error.message()
+            )),
         };
         self.store.wait(std::slice::from_ref(&key), Some(left)).map_err(first)?;
         let bytes = self.store.get(&key)?;
@@ -293,7 +292,10 @@ impl Communicator {
             unsafe { split(self.comm()?, color, key, &raw mut comm, &raw mut config) }
         };
         if status != SUCCESS && status != IN_PROGRESS {
-            return Err(DistError::backend(format!("nccl: split: {}", self.functions.words(status))));
+            return Err(DistError::backend(format!(
+                "nccl: split: {}",
+                self.functions.words(status)
+            )));
         }
         let settled = |communicator: &Self| {
             communicator.settle(deadline).map_err(|unsettled| match unsettled {

@@ -133,7 +133,9 @@ impl NcclEngine {
         let functions = functions(&options.folders)?;
         if corten_cuda::device_count() == 0 {
             corten_cuda::check_driver()?;
-            return Err(DistError::value("ProcessGroupNCCL is only supported with GPUs, no GPUs found!"));
+            return Err(DistError::value(
+                "ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
+            ));
         }
         Ok(Self::with(functions, store, (rank, size), options, State::default()))
     }
@@ -407,7 +409,8 @@ impl Shared {
         *last = (!is_captured).then(|| (stream, end.clone()));
         drop(last);
         let is_barrier = matches!(call, Call::Barrier { .. });
-        let driver = OnStream { end: end.clone(), device, stream, waits: is_barrier || blocking_wait() };
+        let driver =
+            OnStream { end: end.clone(), device, stream, waits: is_barrier || blocking_wait() };
         let work = Work::driven(call.name(), call.outputs(), Box::new(driver));
         if is_captured {
             // It runs whenever the graph does.

@@ -130,7 +130,8 @@ impl Plan {
             }
             Call::Barrier { .. } => {
                 let tensor = self.empty(&[1], TensorOptions::default())?;
-                let (data, reduced) = (self.write(&tensor)?, self.reduced(&ReduceOp::Sum, &tensor)?);
+                let (data, reduced) =
+                    (self.write(&tensor)?, self.reduced(&ReduceOp::Sum, &tensor)?);
                 self.steps.push(Step::AllReduce { data, reduced });
             }
             Call::Batch(calls) => calls.iter().try_for_each(|call| self.add(call))?,
@@ -343,7 +344,8 @@ impl Issue {
         let mut number = 0;
         // SAFETY: the library writes one number, and reads a scalar of the dtype: 8 bytes of this process
         // now, or memory of the device, which is recorded on the stream, when the stream gets there.
-        let status = unsafe { create(&raw mut number, scalar, reduced.dtype, residence, self.comm) };
+        let status =
+            unsafe { create(&raw mut number, scalar, reduced.dtype, residence, self.comm) };
         check(self.functions, status)?;
         scaled.push(number);
         Ok(number)

@@ -67,7 +67,8 @@ impl Watchdog {
             Err(error) => {
                 let calls = std::mem::take(&mut state.calls);
                 drop(state);
-                let error = DistError::backend(format!("nccl: no thread for the watchdog: {error}"));
+                let error =
+                    DistError::backend(format!("nccl: no thread for the watchdog: {error}"));
                 calls.into_iter().for_each(|call| call.work.fail(error.clone()));
             }
         }
