@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use corten_core::{Device, config};
+use corten_core::{Device, Error, config};
 use corten_cuda::{Event, Stream, StreamGuard};
 use corten_ops::{Tensor, op};
 
@@ -460,7 +460,7 @@ impl Shared {
         for call in &calls {
             // Whoever waits for the device next must not take what is in its memory for a result.
             let (work, reason) = (call.work.clone(), reason.clone());
-            let error = move || work.exception().unwrap_or_else(|| reason.clone()).into();
+            let error = move || Error::from(work.exception().unwrap_or_else(|| reason.clone()));
             corten_cuda::report_failure(call.device, Box::new(error));
         }
         calls.iter().for_each(|call| call.work.fail(reason.clone()));

@@ -99,7 +99,7 @@ fn number(dtype: DType, version: (u32, u32, u32)) -> Result<c_int> {
         DType::UInt32 => 3,
         DType::Int64 => 4,
         DType::UInt64 => 5,
-        DType::Float16 | DType::ComplexHalf => 6,
+        DType::Float16 | DType::Complex32 => 6,
         DType::Float32 | DType::Complex64 => 7,
         DType::Float64 | DType::Complex128 => 8,
         DType::BFloat16 => 9,

@@ -332,6 +332,8 @@ def _create_nccl_process_group(opts, backend_options):
     options._timeout = opts.timeout
     options.global_ranks_in_group = opts.global_ranks_in_group
     options.group_name = opts.group_id
+    if opts.split_from is not None:
+        return opts.split_from.split(list(opts.global_ranks_in_group), options, opts.store, opts.timeout)
     return native.ProcessGroupNCCL(opts.store, opts.group_rank, opts.group_size, options)
 
 
