@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use corten_cuda::{Event, Stream};
 
 use super::engine::NcclOptions;
-use super::functions::{Comm, Config, Functions, IN_PROGRESS, NO_COLOR, SUCCESS, UniqueId};
+use super::functions::{Comm, Functions, IN_PROGRESS, NO_COLOR, SUCCESS, UniqueId};
 use super::issue::{Issue, Place, Plan};
 use crate::error::{DistError, Result};
 use crate::interrupt;
