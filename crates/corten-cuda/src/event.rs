@@ -99,6 +99,7 @@ impl Event {
     /// # Errors
     /// `Runtime` for a stream of another device than before, and those of the driver.
     pub fn record(&mut self, stream: Stream) -> Result<()> {
+        corten_core::flush_deferred()?;
         crate::joint::flush()?;
         let handle = self.made(stream.device())?;
         bound(stream.device())?;

@@ -5,7 +5,7 @@ use crate::driver::{Handle, driver, error};
 use crate::event::Event;
 use crate::failure;
 use crate::joint;
-use corten_core::{Result, ensure};
+use corten_core::{Result, ensure, flush_deferred};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -227,11 +227,12 @@ impl Stream {
         self.handle
     }
 
-    /// Waits for the work of the stream.
+    /// Waits for the work of the stream, also for what this thread has recorded for it.
     ///
     /// # Errors
     /// Those of the work; `Runtime` where the mode of [`set_sync_debug_mode`] says so.
     pub fn synchronize(self) -> Result<()> {
+        flush_deferred()?;
         report_synchronization()?;
         self.wait()
     }
@@ -251,6 +252,7 @@ impl Stream {
     /// # Errors
     /// Those of the work.
     pub fn query(self) -> Result<bool> {
+        flush_deferred()?;
         joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
@@ -264,6 +266,7 @@ impl Stream {
     /// Those of the driver.
     pub fn wait_event(self, event: &Event) -> Result<()> {
         let Some(handle) = event.handle() else { return Ok(()) };
+        flush_deferred()?;
         joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;

@@ -40,7 +40,8 @@ fn is_dense(iter: &TensorIterator) -> bool {
 }
 
 fn copy_within(iter: &mut TensorIterator) -> Result<()> {
-    if iter.dtype(0) == iter.dtype(1) && is_dense(iter) && !crate::joint::is_open() {
+    let plain = iter.dtype(0) == iter.dtype(1) && is_dense(iter);
+    if plain && !crate::joint::is_open() && !crate::fused::is_recording() {
         let bytes = iter.numel() as usize * iter.dtype(0).itemsize();
         let stream = Stream::current(iter.device().index);
         let at = iter.pointers()?;
