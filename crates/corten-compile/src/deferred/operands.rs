@@ -33,17 +33,16 @@ fn is_recordable(tensor: &TensorBase, device: Device) -> bool {
         && USUAL.contains(tensor.key_set())
 }
 
-/// Collects the tensors of a call, and says on which device it runs. Numbers of the language in front may be in host
-/// memory everywhere.
+/// Collects the tensors of a call on a device. Numbers of the language in front may be in host memory.
 ///
 /// # Errors
 /// The reason why it cannot be recorded.
 pub(super) fn collect(
     stack: &Stack,
+    device: Device,
     facts: &Facts,
     given: &mut AllGiven,
-) -> Result<Device, &'static str> {
-    let device = device_of(stack);
+) -> Result<(), &'static str> {
     let mut take = |tensor: &Tensor, writes: bool| take(tensor, device, writes, given);
     for (index, value) in stack.iter().enumerate() {
         let writes = facts.writes(index);
@@ -64,14 +63,11 @@ pub(super) fn collect(
             _ => {}
         }
     }
-    if given.iter().any(|one| one.writes) {
-        check_overlap(given)?;
-    }
-    Ok(device)
+    if given.iter().any(|one| one.writes) { check_overlap(given) } else { Ok(()) }
 }
 
 /// The GPU of the first tensor that is on one, or else the host.
-fn device_of(stack: &Stack) -> Device {
+pub(super) fn gpu_of(stack: &Stack) -> Device {
     let mut found = Device::CPU;
     for value in stack.iter() {
         value.for_each_tensor(&mut |tensor| {

@@ -1,7 +1,7 @@
 //! The program of a region: recording calls into it, and running it.
 
 use super::facts::Facts;
-use super::operands::{AllGiven, Given, collect, flush_touched, wrapped_number};
+use super::operands::{AllGiven, Given, collect, flush_touched, gpu_of, wrapped_number};
 use super::shapes::{self, ResultOf, Results};
 use super::streams::RecordedStream;
 use super::{region, statistics, trial};
@@ -9,7 +9,8 @@ use crate::cache;
 use crate::ir::{Argument, BufferId, Node, Operand, Program, Role, keys_of};
 use corten_core::tls::{ThreadState, ThreadStateGuard};
 use corten_core::{
-    Deferred, Device, Error, ErrorKind, Programs, Result, Storage, TensorBase, err, run_programs,
+    Backend, Deferred, Device, Error, ErrorKind, Programs, Result, Storage, TensorBase, err,
+    run_programs,
 };
 use corten_ops::{BoxedCall, IValue, Stack, Tensor};
 use smallvec::SmallVec;
@@ -92,10 +93,11 @@ pub(super) fn record(
         return Ok(Recorded::No("it draws random numbers or keeps statistics"));
     }
     let mut given = AllGiven::new();
-    let device = match collect(stack, facts, &mut given) {
-        Ok(device) => device,
-        Err(reason) => return Ok(Recorded::No(reason)),
-    };
+    let on_gpu = call.keys().highest_backend() == Some(Backend::Cuda);
+    let device = if on_gpu { gpu_of(stack) } else { Device::CPU };
+    if let Err(reason) = collect(stack, device, facts, &mut given) {
+        return Ok(Recorded::No(reason));
+    }
     let key = shapes::Key::of(call.op(), stack);
     let known = match key.known() {
         Some(known) => known,

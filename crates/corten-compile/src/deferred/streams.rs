@@ -10,7 +10,10 @@ impl RecordedStream {
     /// Whether a call on a device belongs into the program: those of the host always do, others where all are on
     /// one device and in one stream.
     pub(super) fn takes(&mut self, device: Device) -> bool {
-        let Some(streams) = device_streams().filter(|_| device.is_cuda()) else { return true };
+        if device.is_cpu() {
+            return true;
+        }
+        let Some(streams) = device_streams() else { return true };
         let current = streams.current(device.index);
         *self.0.get_or_insert(current) == current
     }

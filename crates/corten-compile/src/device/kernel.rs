@@ -63,7 +63,7 @@ fn group_of(lowered: &Lowered) -> Option<DeviceGroup> {
             values.set(output, of)?;
             continue;
         };
-        let DeviceStep { launch, reduces } = own.downcast_ref()?;
+        let DeviceStep { launch, reduces } = own.downcast_ref::<DeviceStep>()?;
         steps.push(GroupStep {
             launch: launch.clone(),
             inputs,
