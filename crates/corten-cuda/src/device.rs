@@ -360,6 +360,7 @@ pub fn can_device_access_peer(index: i8, peer: i8) -> Result<bool> {
 /// # Errors
 /// Those of the work, as `CUDA error: …`.
 pub fn synchronize(index: i8) -> Result<()> {
+    corten_core::flush_deferred()?;
     crate::joint::flush()?;
     let _guard = DeviceGuard::new(index)?;
     bound(-1)?;

@@ -99,6 +99,12 @@ impl Event {
     /// # Errors
     /// `Runtime` for a stream of another device than before, and those of the driver.
     pub fn record(&mut self, stream: Stream) -> Result<()> {
+        corten_core::flush_deferred()?;
+        self.mark(stream)
+    }
+
+    /// As [`record`](Self::record), for what the stream has been given alone.
+    pub(crate) fn mark(&mut self, stream: Stream) -> Result<()> {
         crate::joint::flush()?;
         let handle = self.made(stream.device())?;
         bound(stream.device())?;

@@ -34,6 +34,7 @@ mod event;
 mod failure;
 mod fallback;
 mod flat_launch;
+mod fused;
 mod generator;
 #[allow(
     missing_docs,
@@ -117,6 +118,7 @@ pub fn init() -> Result<()> {
     corten_core::set_device_streams(&stream_order::CudaStreams);
     corten_core::set_pinned_allocator(pinned_storage);
     corten_ops::set_joint_launches(&joint::Lists);
+    corten_ops::device_groups::set_device_groups(&fused::Groups);
     fallback::register();
     generated::register()
 }
