@@ -236,7 +236,9 @@ meet()
 
 # An abort by the program.
 group = group_of_failure()
-dist.all_reduce(gpu([1.0]), group=group)
+x = gpu([1.0])
+dist.all_reduce(x, group=group)
+same(x, [3.0])
 group.abort()
 raises(dist.DistBackendError, "aborted", dist.all_reduce, gpu([1.0]), group=group)
 meet()

@@ -457,6 +457,7 @@ impl Shared {
             state.ended.get_or_insert(reason.clone());
             std::mem::take(&mut state.communicators)
         };
+        self.watchdog.complete();
         let calls = self.watchdog.take();
         self.watchdog.stop();
         for call in &calls {
