@@ -120,7 +120,7 @@ struct Scaled { int type; double factor; const char *device; };
 struct Comm {
   std::string folder;
   int rank, size, device;
-  bool blocking;
+  bool blocking, met = false;
   uint64_t calls = 0, splits = 0;
   std::map<std::pair<int, int>, uint64_t> messages;  // sent to, or received from, a rank
   std::map<int, Scaled> scaled;
@@ -164,9 +164,9 @@ std::string read_file(const std::string &path) {
   return data;
 }
 std::string here(const Comm &c, int rank) { return c.folder + "/here-" + std::to_string(rank); }
-int arrived(const Comm &c) {
-  for (int rank = 0; rank < c.size; rank++) if (!exists(here(c, rank))) return kBusy;
-  return kOk;
+int arrived(Comm &c) {
+  for (int rank = 0; rank < c.size && !c.met; rank++) if (!exists(here(c, rank))) return kBusy;
+  return c.met = true, kOk;
 }
 int state(Comm &c) { return *c.failed ? *c.failed : arrived(c); }
 

@@ -425,7 +425,7 @@ impl Shared {
             end,
             device,
             begun,
-            timeout: deadline.saturating_duration_since(begun),
+            timeout: options.timeout,
         };
         self.watchdog.add(self, call);
         Ok(work)
