@@ -205,19 +205,21 @@ for p, q in zip(alone.parameters(), net.parameters()):
 """
 
 FAILURES = """
-second = datetime.timedelta(seconds=1)
-def group_of_failure():
-    return dist.new_group(timeout=second)
+time_of_calls = datetime.timedelta(seconds=2)
+def group_that_works():
+    group, x = dist.new_group(timeout=time_of_calls), gpu([1.0])
+    dist.all_reduce(x, group=group)
+    same(x, [3.0])
+    return group
 
 # One rank never comes to make the communicator.
-group = group_of_failure()
+group = dist.new_group(timeout=time_of_calls)
 if rank != 1:
     raises(dist.DistBackendError, "ank 1 did not", dist.all_reduce, gpu([1.0]), group=group)
 meet()
 
 # One rank stays away from a collective: who waits for the device learns of it, and so does every later call.
-group = group_of_failure()
-dist.all_reduce(gpu([1.0]), group=group)
+group = group_that_works()
 if rank != 2:
     x = gpu([1.0])
     work = dist.all_reduce(x, group=group, async_op=True)
@@ -228,26 +230,23 @@ if rank != 2:
 meet()
 
 # Sizes that differ.
-group = group_of_failure()
-dist.all_reduce(gpu([1.0]), group=group)
+group = group_that_works()
 x = torch.zeros(3 + rank).cuda()
 raises(RuntimeError, "invalid usage", lambda: (dist.all_reduce(x, group=group), time.sleep(0.5), x.cpu()))
 meet()
 
 # An abort by the program.
-group = group_of_failure()
-dist.all_reduce(gpu([1.0]), group=group)
+group = group_that_works()
 group.abort()
 raises(dist.DistBackendError, "aborted", dist.all_reduce, gpu([1.0]), group=group)
 meet()
 
 # A rank dies: the others say which.
-group = group_of_failure()
-dist.all_reduce(gpu([1.0]), group=group)
+group = group_that_works()
 if rank == 2:
     os.kill(os.getpid(), 9)
 x = gpu([1.0])
-raises(RuntimeError, "Rank 2 did not report", lambda: dist.all_reduce(x, group=group, async_op=True).wait(second * 9))
+raises(RuntimeError, "Rank 2 did not report", lambda: dist.all_reduce(x, group=group, async_op=True).wait(time_of_calls * 5))
 print("done", flush=True)
 os._exit(0)
 """

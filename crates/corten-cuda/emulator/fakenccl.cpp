@@ -120,7 +120,7 @@ struct Scaled { int type; double factor; const char *device; };
 struct Comm {
   std::string folder;
   int rank, size, device;
-  bool blocking;
+  bool blocking, met = false;
   uint64_t calls = 0, splits = 0;
   std::map<std::pair<int, int>, uint64_t> messages;  // sent to, or received from, a rank
   std::map<int, Scaled> scaled;
@@ -164,9 +164,9 @@ std::string read_file(const std::string &path) {
   return data;
 }
 std::string here(const Comm &c, int rank) { return c.folder + "/here-" + std::to_string(rank); }
-int arrived(const Comm &c) {
-  for (int rank = 0; rank < c.size; rank++) if (!exists(here(c, rank))) return kBusy;
-  return kOk;
+int arrived(Comm &c) {
+  for (int rank = 0; rank < c.size && !c.met; rank++) if (!exists(here(c, rank))) return kBusy;
+  return c.met = true, kOk;
 }
 int state(Comm &c) { return *c.failed ? *c.failed : arrived(c); }
 
@@ -210,14 +210,16 @@ struct Piece {  // of a call that a stream comes to
     if (call.kind != kRecv) write_file(file(rank), (call.kind == kSend ? std::string(64, ' ') : header()) + data);
   }
   bool ready() const {
-    if (*aborted || *failed) return true;
+    if (*aborted) return true;
+    if (*failed) return false;  // until the communicator is aborted
     if (call.kind == kSend) return true;
     if (call.kind == kRecv) return exists(name);
     for (int of = 0; of < size; of++) if (!exists(file(of))) return false;
+    for (int of = 0; of < size; of++) if (read_file(file(of)).substr(0, 64) != header()) return *failed = kUsage, false;
     return true;
   }
   void take() const {
-    if (*aborted || *failed || call.kind == kSend) return;
+    if (*aborted || call.kind == kSend) return;
     if (call.kind == kRecv) {
       std::string data = read_file(name);
       unlink(name.c_str());
@@ -226,10 +228,7 @@ struct Piece {  // of a call that a stream comes to
       return;
     }
     std::vector<std::string> all;
-    for (int of = 0; of < size; of++) {
-      all.push_back(read_file(file(of)));
-      if (all.back().substr(0, 64) != header()) { *failed = kUsage; return; }
-    }
+    for (int of = 0; of < size; of++) all.push_back(read_file(file(of)));
     if (call.kind == kBroadcast) memcpy(call.to, all[call.root].data() + 64, bytes());
     if (call.kind == kAllGather)
       for (int of = 0; of < size; of++) memcpy(call.to + of * bytes(), all[of].data() + 64, bytes());
@@ -245,7 +244,7 @@ struct Piece {  // of a call that a stream comes to
 
 int check(const Call &c) {
   if (!c.comm || c.type < 0 || c.type >= kTypes) return fail(kArgument, "a communicator or a type that does not exist");
-  if (*c.comm->aborted) return fail(kArgument, "the communicator was aborted");
+  if (*c.comm->failed) return fail(*c.comm->failed, "the communicator has failed before");
   if (c.root < 0 || c.root >= c.comm->size) return fail(kArgument, "there is no rank " + std::to_string(c.root));
   size_t bytes = c.count * kBytes[c.type], all = bytes * c.comm->size;
   bool reads = c.kind != kRecv, writes = c.kind != kSend;

@@ -130,9 +130,11 @@ impl NcclEngine {
         if size == 0 || rank >= size {
             return Err(DistError::value(format!("rank {rank} is not one of {size} ranks")));
         }
+        // NCCL looks for the driver, which must be open by then.
+        let driver = corten_cuda::check_driver();
         let functions = functions(&options.folders)?;
+        driver?;
         if corten_cuda::device_count() == 0 {
-            corten_cuda::check_driver()?;
             return Err(DistError::value(
                 "ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
             ));
@@ -423,7 +425,7 @@ impl Shared {
             end,
             device,
             begun,
-            timeout: deadline.saturating_duration_since(begun),
+            timeout: options.timeout,
         };
         self.watchdog.add(self, call);
         Ok(work)
@@ -455,6 +457,7 @@ impl Shared {
             state.ended.get_or_insert(reason.clone());
             std::mem::take(&mut state.communicators)
         };
+        self.watchdog.complete();
         let calls = self.watchdog.take();
         self.watchdog.stop();
         for call in &calls {

@@ -24,7 +24,8 @@ pub(super) const UNDEFINED: c_int = c_int::MIN;
 #[derive(Clone, Copy)]
 pub(super) struct UniqueId(pub(super) [u8; 128]);
 
-/// `ncclConfig_t` as of 2.18. Later libraries know by its size and version that the rest is not there.
+/// `ncclConfig_t` as of 2.18. Later libraries know by its size and version that the rest is not there; the last
+/// field, theirs, lies where 2.18 has padding.
 #[repr(C)]
 pub(super) struct Config {
     size: usize,
@@ -36,7 +37,10 @@ pub(super) struct Config {
     pub(super) max_ctas: c_int,
     pub(super) net_name: *const c_char,
     pub(super) split_share: c_int,
+    traffic_class: c_int,
 }
+
+const _: () = assert!(size_of::<usize>() != 8 || size_of::<Config>() == 48);
 
 impl Config {
     /// Settings that the library decides, for a library of this version.
@@ -52,6 +56,7 @@ impl Config {
             max_ctas: UNDEFINED,
             net_name: std::ptr::null(),
             split_share: UNDEFINED,
+            traffic_class: UNDEFINED,
         }
     }
 }

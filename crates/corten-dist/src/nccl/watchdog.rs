@@ -140,7 +140,7 @@ impl Watchdog {
     }
 
     /// Ends the works whose streams have got there.
-    fn complete(&self) {
+    pub(super) fn complete(&self) {
         let mut ended = Vec::new();
         self.lock().calls.retain(|call| match call.end.is_reached() {
             Ok(false) => true,
