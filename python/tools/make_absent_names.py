@@ -136,13 +136,21 @@ def load():
 
 
 def ours(key):
-    """The package's module of this name, or None."""
+    """The package's module of this name, or None.
+
+    Raises:
+        ImportError: It is there and cannot be imported without the declarations, which are not in force.
+    """
     module, name = corten, "corten"
     for part in filter(None, key.split(".")):
         name = f"{name}.{part}"
         try:
             module = importlib.import_module(name)
-        except ImportError:
+        except ImportError as error:
+            # A module that is there needs a name that only the declarations gave, unless it misses a package.
+            own = (error.name or "").partition(".")[0] == "corten"
+            if own and not (isinstance(error, ModuleNotFoundError) and error.name == name):
+                raise
             try:
                 module = getattr(module, part, None)
             except ImportError:

@@ -369,8 +369,6 @@ class Modules(unittest.TestCase):
             model = fully_shard(nn.Linear(2, 2), mesh=mesh)
             with self.assertRaisesRegex(AssertionError, "can only be applied to a module once"):
                 fully_shard(model, mesh=mesh)
-            with self.assertRaisesRegex(NotImplementedError, "fully_shard"):
-                FullyShardedDataParallel(nn.Linear(2, 2))
             self.assertNotIsInstance(model, FullyShardedDataParallel)
 
         run_threads(2, run)

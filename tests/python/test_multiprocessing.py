@@ -4,6 +4,7 @@ import os
 import signal
 import time
 import unittest
+from unittest import mock
 
 from module_under_test import torch
 
@@ -80,6 +81,22 @@ class Sharing(unittest.TestCase):
                 self.assertEqual((sent.shape, sent.stride()), (back.shape, back.stride()))
                 self.assertEqual(sent.tolist(), back.tolist())
             self.assertEqual(tensors[0].tolist(), [2, 4, 6])
+
+    @unittest.skipUnless(torch.__name__ == "corten", "looks inside")
+    def test_named_memory_without_room(self):
+        from corten.multiprocessing import reductions
+
+        def full(storage, path=None):
+            if path is not None:
+                raise RuntimeError(f"unable to create {path}: No space left on device (28)")
+
+        mp.set_sharing_strategy("file_system")
+        with mock.patch.object(reductions._C, "_share_storage_as", full):
+            with self.assertRaisesRegex(
+                RuntimeError, r"unable to allocate shared memory\(shm\) for file </dev/shm/.*>: No space left on device "
+                r"\(28\): 400 bytes are needed, and of \d+ bytes of /dev/shm \d+ are free. .*--shm-size"
+            ):
+                torch.ones(100).share_memory_()
 
     def test_refuses_results_with_history(self):
         from multiprocessing.reduction import ForkingPickler

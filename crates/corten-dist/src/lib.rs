@@ -20,6 +20,8 @@ mod mpi;
 pub mod nccl;
 mod reduce_op;
 mod reduction;
+#[cfg(all(feature = "cuda", unix))]
+mod staged;
 pub mod store;
 mod threads;
 mod work;

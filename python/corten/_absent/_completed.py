@@ -72,10 +72,13 @@ distributed.checkpoint.storage distributed.checkpoint.utils distributed.device_m
 distributed.distributed_c10d distributed.elastic.multiprocessing
 distributed.elastic.multiprocessing.errors distributed.elastic.multiprocessing.errors.error_handler
 distributed.elastic.rendezvous distributed.elastic.rendezvous.utils distributed.elastic.utils
-distributed.elastic.utils.logging distributed.fsdp distributed.fsdp._fully_shard._fsdp_collectives
+distributed.elastic.utils.logging distributed.fsdp distributed.fsdp._common_utils
+distributed.fsdp._flat_param distributed.fsdp._fully_shard._fsdp_collectives
 distributed.fsdp._fully_shard._fsdp_common distributed.fsdp._fully_shard._fsdp_init
 distributed.fsdp._fully_shard._fsdp_param distributed.fsdp._fully_shard._fsdp_param_group
-distributed.fsdp._fully_shard._fsdp_state distributed.fsdp.api
+distributed.fsdp._fully_shard._fsdp_state distributed.fsdp._init_utils distributed.fsdp._optim_utils
+distributed.fsdp._runtime_utils distributed.fsdp._state_dict_utils
+distributed.fsdp._unshard_param_utils distributed.fsdp.api
 distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler
 distributed.fsdp.wrap distributed.launcher.api distributed.nn distributed.nn.functional
 distributed.optim distributed.optim.apply_optimizer_in_backward

@@ -77,8 +77,25 @@ def name_of(storage, share=True):
     if name is not None or storage.is_shared() or not share:
         return name
     _segments.watch()
-    unique = f"{_segments.prefix()}{os.getpid()}_{uuid.uuid4().hex}"
-    return _C._share_storage_as(storage, f"{_segments.FOLDER}/{unique}")
+    path = f"{_segments.FOLDER}/{_segments.prefix()}{os.getpid()}_{uuid.uuid4().hex}"
+    try:
+        return _C._share_storage_as(storage, path)
+    except RuntimeError as error:
+        if f"({errno.ENOSPC})" in str(error):
+            raise RuntimeError(_no_room(path, storage.nbytes())) from None
+        raise
+
+
+def _no_room(path, nbytes):
+    """What is said when the folder of named memory is full."""
+    mount = os.statvfs(_segments.FOLDER)
+    free, whole = mount.f_bavail * mount.f_frsize, mount.f_blocks * mount.f_frsize
+    return (
+        f"unable to allocate shared memory(shm) for file <{path}>: No space left on device ({errno.ENOSPC}): "
+        f"{nbytes} bytes are needed, and of {whole} bytes of {_segments.FOLDER} {free} are free. Make it larger "
+        "(`docker run --shm-size`, in Kubernetes an `emptyDir` with `medium: Memory`), or share by "
+        "`torch.multiprocessing.set_sharing_strategy('file_descriptor')`, which it does not limit"
+    )
 
 
 def _share_storage(storage):

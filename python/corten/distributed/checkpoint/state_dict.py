@@ -17,6 +17,7 @@ from corten.distributed._state_dict_utils import (
     _broadcast_state_dict, _distribute_state_dict, _flatten_state_dict, _gather_state_dict,
     _offload_state_dict_to_cpu, _unflatten_state_dict,
 )
+from corten.distributed.checkpoint import _flat_models
 from corten.nn.modules.module import _EXTRA_STATE_KEY_SUFFIX
 
 from ._optimizer_names import (
@@ -89,9 +90,12 @@ def _gc_context():
 
 
 def _wrapper_name(module):
-    """The name under which a wrapper has what it wraps: ``module``, ``_orig_mod``, or nothing."""
+    """The name under which a wrapper has what it wraps: ``module``, ``_fsdp_wrapped_module``, ``_orig_mod``, or
+    nothing."""
     if isinstance(module, nn.parallel.DistributedDataParallel):
         return "module"
+    if "_fsdp_wrapped_module" in module._modules:
+        return "_fsdp_wrapped_module"
     return "_orig_mod" if "_orig_mod" in module._modules else None
 
 
@@ -106,7 +110,8 @@ def _get_fqns(
         wrapped = _wrapper_name(place) if isinstance(place, nn.Module) else None
         if wrapped is not None and part == wrapped:
             place = getattr(place, wrapped)
-            if not (skip_ddp_prefix if wrapped == "module" else skip_compiler_prefix):
+            skipped = {"module": skip_ddp_prefix, "_orig_mod": skip_compiler_prefix}
+            if not skipped.get(wrapped, True):
                 kept.append(part)
             continue
         if hasattr(place, dsd_fqn_modifiers):
@@ -232,7 +237,8 @@ def _maybe_full_or_cpu_state_dict(state_dict, info):
 def _get_model_state_dict(model, info):
     if not info.handle_model:
         return {}
-    state_dict = dict(_state_dict_fn(model, "state_dict")())
+    call = _state_dict_fn(model, "state_dict")
+    state_dict = dict(_flat_models.model_states(model, call) if _flat_models.is_flat(model) else call())
     renamed = {}
     for key, value in state_dict.items():
         (fqn,) = _get_fqns(model, key, info.dsd_fqn_modifiers)
@@ -256,6 +262,8 @@ def _get_model_state_dict(model, info):
 def _load_model_state_dict(model, state_dict, info):
     if not info.handle_model or (not state_dict and not info.broadcast_from_rank0):
         return nn.modules.module._IncompatibleKeys([], [])
+    if _flat_models.is_flat(model):
+        return _flat_models.load_model(model, _state_dict_fn(model, "load_state_dict"), state_dict, info)
     state_dict, local = dict(state_dict), {}
     for key, value in _iterate_valid_model_state(model, info.dsd_fqn_modifiers):
         (fqn,) = _get_fqns(model, key, info.dsd_fqn_modifiers)
@@ -307,6 +315,11 @@ def _get_optim_state_dict(model, optimizers, info):
     merged = {_STATE: {}, _PG: []}
     for optimizer in optimizers:
         _init_optim_state(optimizer)
+        if _flat_models.is_flat(model):
+            given = _flat_models.optimizer_states(model, optimizer, info)
+            merged[_STATE].update(given[_STATE])
+            merged[_PG] += given[_PG]
+            continue
         given = _state_dict_fn(optimizer, "state_dict")()
         numbers = {
             parameter: i
@@ -331,6 +344,10 @@ def _load_optim_state_dict(model, optimizers, state_dict, info):
         return
     for optimizer in optimizers:
         _init_optim_state(optimizer)
+        if _flat_models.is_flat(model):
+            taken = _flat_models.load_optimizer(model, optimizer, state_dict, info)
+            _state_dict_fn(optimizer, "load_state_dict")(taken)
+            continue
         taken = {}
         if state_dict and _STATE in state_dict:
             taken = _split_optim_state_dict(model, optimizer, state_dict, info)

@@ -1,5 +1,5 @@
-"""Data parallelism with sharded parameters: :func:`fully_shard`. The older wrapper,
-``FullyShardedDataParallel``, has its names here; it cannot be made."""
+"""Data parallelism with sharded parameters: :func:`fully_shard`, and the older wrapper,
+:class:`FullyShardedDataParallel`."""
 
 from corten._homes import adopt as _adopt
 

@@ -205,3 +205,8 @@ def _construct_wrap_fn(root_module, target_module_to_kwargs, fsdp_fn):
         return None
 
     return fn
+
+
+def _wrap_module_cls_individually(module, module_classes, recurse, *args, **kwargs):
+    """Modules of some classes are wrapped."""
+    return True if recurse else isinstance(module, tuple(module_classes))

@@ -20,7 +20,7 @@ from corten.nn.modules._hooks import (  # noqa: F401
     register_module_full_backward_hook, register_module_full_backward_pre_hook,
     register_module_module_registration_hook, register_module_parameter_registration_hook,
 )
-from corten.nn.modules._state import StateMixin, _IncompatibleKeys  # noqa: F401
+from corten.nn.modules._state import _EXTRA_STATE_KEY_SUFFIX, StateMixin, _IncompatibleKeys  # noqa: F401
 from corten.nn.parameter import Buffer, Parameter
 
 __all__ = [

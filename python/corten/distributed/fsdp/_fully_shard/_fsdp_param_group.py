@@ -43,9 +43,8 @@ class FSDPParamGroup:
         self, params, modules, mesh_info, post_forward_mesh_info, device, shard_placement_fn, mp_policy,
         offload_policy,
     ):
-        self.modules = modules
+        self._init_fields(modules, mesh_info, post_forward_mesh_info, device, mp_policy, offload_policy)
         infos = _get_param_module_infos(params, modules)
-        self.fsdp_params = []
         for param, info in zip(params, infos):
             chosen = None if shard_placement_fn is None else shard_placement_fn(param)
             placement = resolve_shard_placement(chosen, mesh_info).placement
@@ -53,6 +52,12 @@ class FSDPParamGroup:
                 param, info, mesh_info, post_forward_mesh_info, device, placement,
                 mp_policy._resolve_for_param(param), offload_policy,
             ))
+        for module in modules:
+            module.register_state_dict_pre_hook(lambda *args, **kwargs: self._to_sharded())
+            module._register_load_state_dict_pre_hook(lambda *args, **kwargs: self._to_sharded())
+
+    def _init_fields(self, modules, mesh_info, post_forward_mesh_info, device, mp_policy, offload_policy):
+        self.modules, self.fsdp_params = modules, []
         self.mesh_info = mesh_info
         self.post_forward_mesh_info = post_forward_mesh_info
         self.device, self.mp_policy, self.offload_policy = device, mp_policy, offload_policy
@@ -68,9 +73,6 @@ class FSDPParamGroup:
         self._gathering = None
         self._partial_reduce_output = None
         self._post_forward_indices = []
-        for module in modules:
-            module.register_state_dict_pre_hook(lambda *args, **kwargs: self._to_sharded())
-            module._register_load_state_dict_pre_hook(lambda *args, **kwargs: self._to_sharded())
 
     def _to_sharded(self):
         if self._gathering is not None:

@@ -15,6 +15,9 @@ from ._fsdp_common import SharedContext, TrainingState, _cast_fp_tensor, map_ten
 class FSDPState(_State):
     """The state of a module, or of several that are one group."""
 
+    #: Whether backward gathers the parameters of the module that ran before, while it goes through one.
+    prefetches_backward = True
+
     def __init__(self):
         super().__init__()
         self._fsdp_param_groups = []
@@ -177,7 +180,7 @@ class FSDPState(_State):
             self._context.callback_queued = True
             Variable._execution_engine.queue_callback(self._root_post_backward_final_callback)
         for group in self._fsdp_param_groups:
-            group.pre_backward(not self._states_to_backward_prefetch)
+            group.pre_backward(self.prefetches_backward and not self._states_to_backward_prefetch)
         for state in self._states_to_backward_prefetch:
             for group in reversed(state._fsdp_param_groups):
                 group.prefetch(TrainingState.PRE_BACKWARD)

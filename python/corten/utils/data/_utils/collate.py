@@ -110,7 +110,13 @@ def collate_tensor_fn(batch, *, collate_fn_map=None):
     """Stacks tensors; in a worker, where the loader will read them."""
     slots = WorkerSlots.current
     out = None if slots is None else _room(batch, slots)
-    return corten.stack(batch, 0) if out is None else corten.stack(batch, 0, out=out)
+    if out is None:
+        return corten.stack(batch, 0)
+    if out.dim() == 1:
+        return corten.stack(batch, 0, out=out)
+    # The same elements as those of a stack; samples are copied as blocks to where they are to be.
+    corten.cat(batch, 0, out=out.flatten(0, 1))
+    return out
 
 
 def _room(batch, slots):
