@@ -143,7 +143,7 @@ class Ranks:
         if name in ("MIN", "MAX", "PRODUCT"):
             return not dtype.is_complex
         if name == "PREMUL_SUM":
-            return is_float and not dtype.is_complex
+            return is_float
         return name != "AVG" or dtype != self.torch.bool
 
     def reductions(self, count, dtype):
