@@ -29,9 +29,17 @@ test: test-rust test-loom test-python c-test
 test-full: export CORTEN_TEST_FULL = 1
 test-full: test test-general test-cuda-sim test-small instructions
 
+# What processes compute together with: an MPI from pip, gloo from the system's packages. Where one of them cannot be
+# had, its tests say that they did not run.
+$(VENV)/processes: $(VENV)/bin/python
+	-$(PY) -m pip --disable-pip-version-check install --quiet mpich && touch $@
+	-if [ ! -e /usr/include/gloo/allreduce.h ] && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install g++ libgloo-dev > /dev/null; fi
+
 # Tools that need the generator are tested apart, so that the library is built once.
-test-rust:
-	cargo test --quiet --workspace --exclude corten-codegen --exclude xtask
+test-rust: $(VENV)/processes
+	CORTEN_TEST_MPIEXEC="$$(ls $(CURDIR)/$(VENV)/bin/mpiexec 2> /dev/null)" \
+		cargo test --quiet --workspace --exclude corten-codegen --exclude xtask
 	cargo test --quiet --package corten-codegen --package xtask --features corten-codegen/generate
 
 # The library is built again for these: without threads and mapped memory, with conversions that are off by default.
@@ -49,7 +57,7 @@ wasm:
 test-loom:
 	RUSTFLAGS="--cfg loom" cargo test --quiet --package corten-core --test loom --target-dir target/loom
 
-test-python: $(VENV)/numpy $(VENV)/mypy
+test-python: $(VENV)/numpy $(VENV)/mypy $(VENV)/processes
 	cargo build --package corten-python
 	$(call packaged,debug)
 	PYTHONPATH=target/debug/python $(PY) tests/run.py

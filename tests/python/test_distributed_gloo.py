@@ -1,62 +1,16 @@
 """The back end gloo between processes: values, faults, and the names of ranks that are missing."""
 
-import os
 import signal
-import subprocess
-import sys
-import tempfile
-import textwrap
 import time
 import unittest
-from pathlib import Path
 
 import corten as torch
 import corten.distributed as dist
-
-# Where neither the library nor what it is compiled from is installed, there is nothing to test.
-AVAILABLE = dist.is_available() and dist.is_gloo_available()
-if not AVAILABLE:
-    print("gloo: not run: neither libcorten_gloo.so nor g++ with libgloo-dev is installed")
-
-HEAD = """
-import datetime, os, sys, time
-import corten as torch
-import corten.distributed as dist
-rank, size = int(sys.argv[1]), int(sys.argv[2])
-dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=size,
-                        timeout=datetime.timedelta(seconds=float(sys.argv[4])))
-"""
+from exact_collectives import run
+from gloo_processes import AVAILABLE, GlooProcesses
 
 
-class Processes(unittest.TestCase):
-    def setUp(self):
-        if not AVAILABLE:
-            self.skipTest("gloo is not installed")
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder, self.started = Path(folder.name), []
-        self.addCleanup(self.end_all)
-
-    def end_all(self):
-        for process in self.started:
-            process.kill()
-            process.communicate()
-
-    def start(self, text, size, timeout=30):
-        path = self.folder / "program.py"
-        path.write_text(HEAD + textwrap.dedent(text))
-        for rank in range(size):
-            command = [sys.executable, path, str(rank), str(size), str(self.folder / "store"), str(timeout)]
-            pipe = subprocess.PIPE
-            environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-            self.started.append(subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment))
-        return self.started
-
-    def finish(self, process, code=0):
-        output, errors = process.communicate(timeout=90)
-        self.assertEqual(process.returncode, code, errors)
-        return output
-
+class Processes(GlooProcesses):
     def test_collectives(self):
         ranks = self.start("""
             x = torch.arange(5.0) + rank
@@ -102,6 +56,9 @@ class Processes(unittest.TestCase):
         """, 2)
         for rank in ranks:
             self.assertEqual(self.finish(rank), "done\n")
+
+    def test_every_collective_of_every_dtype(self):
+        self.assertGreater(run("gloo", 3, [0, 17], limit=120), 1000)
 
     # Each rank says when it runs, and what it was told.
     LOOP = """

@@ -1,7 +1,6 @@
 """The back end mpi under its launcher: groups, values, a rank that stops and its name."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +11,9 @@ import unittest
 from pathlib import Path
 
 import corten.distributed as dist
+from exact_collectives import mpiexec, run, under_mpiexec
 
-_BESIDE = Path(sys.prefix) / "bin" / "mpiexec"
-MPIEXEC = os.environ.get("CORTEN_TEST_MPIEXEC") or (str(_BESIDE) if _BESIDE.exists() else shutil.which("mpiexec"))
+MPIEXEC = mpiexec()
 AVAILABLE = MPIEXEC is not None and dist.is_available()
 if not AVAILABLE:
     print("mpi: not run: there is no mpiexec; `pip install mpich` brings one")
@@ -31,12 +30,6 @@ def say(text):
     open(f"{folder}/said-{rank}.part", "w").write(text)
     os.rename(f"{folder}/said-{rank}.part", f"{folder}/said-{rank}")
 """
-
-
-def launcher():
-    """The launcher, with what lets it start more ranks than there are processors."""
-    version = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True).stdout
-    return [MPIEXEC, "--oversubscribe", "--allow-run-as-root"] if "Open" in version else [MPIEXEC]
 
 
 class UnderMpiexec(unittest.TestCase):
@@ -63,7 +56,7 @@ class UnderMpiexec(unittest.TestCase):
         path = self.folder / "program.py"
         path.write_text(HEAD + textwrap.dedent(text))
         environment = {**os.environ, "PATH": f"{os.path.dirname(MPIEXEC)}:{os.environ.get('PATH', '')}"}
-        command = [*launcher(), "-n", str(size), sys.executable, path, self.folder, str(timeout)]
+        command = [*under_mpiexec(size), sys.executable, path, self.folder, str(timeout)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=environment,
         )
@@ -109,6 +102,16 @@ class UnderMpiexec(unittest.TestCase):
         )
         self.assertEqual([self.said(rank) for rank in range(3)], [f"mpi {rank} 3" for rank in range(3)])
         self.assertEqual(self.process.wait(30), 0)
+
+    def test_every_collective_of_every_dtype(self):
+        self.assertGreater(run("mpi", 2, [0, 17], limit=120), 1000)
+
+    def test_processes_of_another_launcher_are_refused(self):
+        program = "import corten.distributed as dist; dist.init_process_group('mpi')"
+        environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2"}
+        found = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment)
+        self.assertIn("mpiexec -n 2 python program.py", found.stderr)
 
     def test_a_rank_that_stops_is_named(self):
         self.start(

@@ -1,33 +1,16 @@
 """Sharded training, checkpoints and pipelines between processes, where gloo is installed."""
 
-import os
-import subprocess
-import sys
-import tempfile
-import textwrap
 import unittest
-from pathlib import Path
 
-import corten.distributed as dist
-
-# Where neither the library nor what it is compiled from is installed, there is nothing to test.
-AVAILABLE = dist.is_available() and dist.is_gloo_available()
-if not AVAILABLE:
-    print("gloo: not run: neither libcorten_gloo.so nor g++ with libgloo-dev is installed")
+from gloo_processes import GlooProcesses
 
 HEAD = """
-import datetime, os, sys, warnings
-import corten as torch
-import corten.distributed as dist
 import corten.distributed.checkpoint as dcp
 from corten.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from corten.distributed.fsdp import fully_shard
 from corten.distributed.pipelining import PipelineStage, Schedule1F1B
 from sharded_models import GPT, filled, token_batches, token_loss
-rank, size, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 warnings.simplefilter("ignore")
-dist.init_process_group("gloo", init_method=f"file://{folder}/store{size}", rank=rank, world_size=size,
-                        timeout=datetime.timedelta(seconds=60))
 
 def trained(model, steps, optimizer, part):
     for tokens, targets in list(token_batches(4, 12))[steps]:
@@ -51,39 +34,8 @@ def state_of(model, optimizer):
 """
 
 
-class Processes(unittest.TestCase):
-    def setUp(self):
-        if not AVAILABLE:
-            self.skipTest("gloo is not installed")
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder, self.started = Path(folder.name), []
-        self.addCleanup(self.end_all)
-
-    def end_all(self):
-        for process in self.started:
-            process.kill()
-            process.communicate()
-
-    def run_program(self, text, size):
-        """What each of so many processes prints."""
-        path = self.folder / "program.py"
-        path.write_text(HEAD + textwrap.dedent(text) + "\ndist.destroy_process_group()\n")
-        paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
-        ranks = [
-            subprocess.Popen(
-                [sys.executable, path, str(rank), str(size), str(self.folder)], stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, text=True, env=environment)
-            for rank in range(size)
-        ]
-        self.started += ranks
-        outputs = []
-        for process in ranks:
-            output, errors = process.communicate(timeout=120)
-            self.assertEqual(process.returncode, 0, errors)
-            outputs.append(output)
-        return outputs
+class Processes(GlooProcesses):
+    head = HEAD
 
     def test_training_goes_on_with_other_numbers_of_processes(self):
         self.run_program("""

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::checks;
@@ -18,6 +18,8 @@ use crate::work::{Explain, Work};
 pub struct Backend {
     engine: Arc<dyn Engine>,
     store: Option<Arc<dyn Store>>,
+    /// The rank that serves the store, if one of these does.
+    store_rank: OnceLock<usize>,
     timeout: Mutex<Duration>,
     sequence: AtomicU64,
     barriers: AtomicU64,
@@ -32,6 +34,7 @@ impl Backend {
         Arc::new(Self {
             engine,
             store,
+            store_rank: OnceLock::new(),
             timeout: Mutex::new(DEFAULT_TIMEOUT),
             sequence: AtomicU64::new(0),
             barriers: AtomicU64::new(0),
@@ -46,6 +49,12 @@ impl Backend {
     /// The store of the group.
     pub fn store(&self) -> Option<&Arc<dyn Store>> {
         self.store.as_ref()
+    }
+
+    /// Says which of the ranks serves the store: the one that is missing when the store does not answer. Only the
+    /// first call counts.
+    pub fn set_store_rank(&self, rank: usize) {
+        let _ = self.store_rank.set(rank);
     }
 
     /// The time that calls have unless they say otherwise.
@@ -241,7 +250,16 @@ impl Backend {
         if !has_others {
             return DistError::backend(message);
         }
-        DistError::backend(message).with_note(&silence(known.or_else(|| self.ask_others())))
+        let missing = known.or_else(|| self.ask_others());
+        let server = self.store_rank.get().filter(|rank| **rank != self.engine.rank());
+        let note = match (missing, server) {
+            (Some(missing), _) => silence(&missing),
+            (None, Some(rank)) => {
+                format!("Rank {rank} did not report: the store that it serves does not answer.")
+            }
+            (None, None) => "The store did not say which ranks are missing.".into(),
+        };
+        DistError::backend(message).with_note(&note)
     }
 
     /// The ranks that have not said through the store that they failed; nothing where the store is gone.
@@ -284,10 +302,7 @@ fn answer_failures(store: Arc<dyn Store>, rank: usize, waits: Arc<AtomicBool>) {
 }
 
 /// A sentence about the ranks that have not joined a collective, or have not failed in it.
-fn silence(missing: Option<Vec<usize>>) -> String {
-    let Some(missing) = missing else {
-        return "The store did not say which ranks are missing.".into();
-    };
+fn silence(missing: &[usize]) -> String {
     let listed: Vec<String> = missing.iter().map(usize::to_string).collect();
     match missing.len() {
         0 => "All ranks reported that they failed, too.".into(),
@@ -305,13 +320,19 @@ fn silent_ranks(store: &dyn Store, rank: usize, size: usize) -> Result<Vec<usize
     let begun = Instant::now();
     store.set(&failure_key(rank), b"1")?;
     store.set(FAILED, b"1")?;
+    let mut silent: Vec<usize> = (0..size).filter(|&other| other != rank).collect();
+    let mut is_first = true;
     loop {
-        let mut silent = Vec::new();
-        for other in 0..size {
-            if !store.check(&[failure_key(other)])? {
-                silent.push(other);
+        for other in std::mem::take(&mut silent) {
+            match store.check(&[failure_key(other)]) {
+                Ok(true) => {}
+                Ok(false) => silent.push(other),
+                Err(error) if is_first => return Err(error),
+                // The rank that serves the store has ended by itself: what was known is all that will be.
+                Err(_) => silent.push(other),
             }
         }
+        is_first = false;
         if silent.is_empty() || begun.elapsed() >= GRACE {
             return Ok(silent);
         }

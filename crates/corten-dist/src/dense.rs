@@ -29,6 +29,7 @@ pub(crate) fn with_returns(work: Arc<Work>, outputs: Vec<Tensor>, returns: Retur
         return work;
     }
     let outer = Work::new(work.name(), outputs);
+    outer.share_progress(&work);
     let result = outer.clone();
     work.on_end(move |work| {
         if let Ok(source) = work.source_rank() {

@@ -4,6 +4,7 @@
 //! any thread may wait for. Names and words are those of PyTorch's `torch.distributed`.
 
 mod backend;
+mod buffer;
 mod checks;
 pub mod ddp;
 mod dense;
@@ -17,9 +18,7 @@ pub mod memory;
 mod mpi;
 #[cfg(unix)]
 pub mod nccl;
-mod reduce;
 mod reduce_op;
-#[cfg(target_os = "linux")]
 mod reduction;
 #[cfg(all(feature = "cuda", unix))]
 mod staged;
@@ -34,8 +33,8 @@ pub use group::ProcessGroup;
 pub use mpi::{
     MpiEngine, mpi_backend, mpi_is_available, mpi_library_version, mpi_world, set_mpi_prefixes,
 };
-pub use reduce::reduce;
 pub use reduce_op::{Factor, ReduceOp};
+pub use reduction::reduce;
 pub use store::{FileStore, HashStore, PrefixStore, Store, TcpStore, TcpStoreOptions};
 pub use threads::ThreadWorld;
-pub use work::{Driver, Explain, Watch, Work};
+pub use work::{Driver, Explain, Progress, Watch, Work};

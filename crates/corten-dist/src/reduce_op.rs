@@ -70,7 +70,8 @@ impl ReduceOp {
     /// Says what cannot be reduced so.
     ///
     /// # Errors
-    /// `Runtime` for bits of floats, averages of integers, and the order of complex numbers.
+    /// `Runtime` for bits of floats, averages of bools, and factors of integers; `Value` for the order of complex
+    /// numbers.
     pub fn check(&self, dtype: DType) -> Result<()> {
         let is_float = dtype.is_floating_point() || dtype.is_complex();
         if self.is_bitwise() && is_float {
@@ -83,6 +84,19 @@ impl ReduceOp {
             return Err(DistError::value(format!(
                 "all_reduce does not support ReduceOp.{} on complex tensors",
                 self.name()
+            )));
+        }
+        let is_refused = match self {
+            Self::Avg => dtype == DType::Bool,
+            // Of an integer and a factor that is none, there is no product of the dtype.
+            Self::PremulSum(_) => !is_float,
+            _ => false,
+        };
+        if is_refused {
+            return Err(DistError::runtime(format!(
+                "ReduceOp.{} is not supported for {}",
+                self.name(),
+                dtype.name()
             )));
         }
         Ok(())

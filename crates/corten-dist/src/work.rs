@@ -38,6 +38,7 @@ struct Core {
     source: AtomicUsize,
     settings: OnceLock<Settings>,
     watch: OnceLock<Watch>,
+    progress: OnceLock<&'static dyn Progress>,
     driver: Option<Box<dyn Driver>>,
 }
 
@@ -89,6 +90,19 @@ pub trait Driver: Send + Sync {
     }
 }
 
+/// An engine whose calls get on faster when the thread that waits for one sees to it.
+pub trait Progress: Send + Sync {
+    /// Sees to calls until `work` has ended or the time is over, if there is one. May come back early, where
+    /// others see to them.
+    ///
+    /// # Errors
+    /// Those of [`crate::interrupt::check`].
+    fn drive(&self, work: &Work, end: Option<Instant>) -> Result<()>;
+
+    /// Sees to calls once, without waiting.
+    fn poll(&self);
+}
+
 #[derive(Default)]
 struct State {
     result: Option<Result<()>>,
@@ -128,6 +142,7 @@ impl Work {
     pub fn join(name: &'static str, works: Vec<Arc<Self>>) -> Arc<Self> {
         let outputs = works.iter().flat_map(|work| work.outputs.clone()).collect();
         let joined = Self::new(name, outputs);
+        works.iter().for_each(|work| joined.share_progress(work));
         let left = Arc::new(AtomicUsize::new(works.len()));
         if works.is_empty() {
             joined.complete();
@@ -155,6 +170,7 @@ impl Work {
             source: AtomicUsize::new(0),
             settings: OnceLock::new(),
             watch: OnceLock::new(),
+            progress: OnceLock::new(),
             driver,
         };
         Self { outputs, core: Arc::new(core) }
@@ -220,6 +236,18 @@ impl Work {
         self.fail(error);
     }
 
+    /// Has waits see to the engine's calls. Only the first call counts.
+    pub fn set_progress(&self, progress: &'static dyn Progress) {
+        let _ = self.core.progress.set(progress);
+    }
+
+    /// Has waits see to what `other` is waiting for, as its own waits do.
+    pub fn share_progress(&self, other: &Self) {
+        if let Some(progress) = other.core.progress.get() {
+            self.set_progress(*progress);
+        }
+    }
+
     /// Ends the work well. What comes after the end changes nothing.
     pub fn complete(&self) {
         self.end(Ok(()));
@@ -269,8 +297,27 @@ impl Work {
 
     /// Whether it has ended, well or not.
     pub fn is_completed(&self) -> bool {
+        if self.has_ended() || self.core.driver.as_ref().is_some_and(|driver| driver.is_completed(self))
+        {
+            return true;
+        }
+        let Some(progress) = self.core.progress.get() else { return false };
+        progress.poll();
+        self.has_ended()
+    }
+
+    /// Whether the engine has ended it; nothing is done about it, and no driver is asked.
+    pub fn has_ended(&self) -> bool {
         self.lock().result.is_some()
-            || self.core.driver.as_ref().is_some_and(|driver| driver.is_completed(self))
+    }
+
+    /// Sleeps until the engine has ended it, for `timeout` at most.
+    pub fn rest(&self, timeout: Duration) {
+        let state = self.lock();
+        if state.result.is_none() {
+            // Which of the two it was does not matter.
+            drop(self.core.ended.wait_timeout(state, timeout));
+        }
     }
 
     /// Whether it has ended well.
@@ -341,6 +388,9 @@ impl Work {
     }
 
     fn wait_until(&self, end: Option<Instant>) -> Result<Option<Result<()>>> {
+        if let Some(progress) = self.core.progress.get() {
+            progress.drive(self, end)?;
+        }
         let ready = |state: &mut State| state.result.clone();
         Ok(interrupt::wait_until(&self.core.ended, self.lock(), end, ready)?.1)
     }

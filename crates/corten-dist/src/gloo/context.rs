@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::library::{ErrorText, Functions, Handle, StoreFunctions, functions};
-use super::memory::Piece;
+use super::reduce::ReduceFunction;
+use crate::buffer::Buffer;
 use crate::error::{DistError, Result};
-use crate::reduction::Reduction;
 use crate::store::Store;
 
 /// gloo adds times to a clock of nanoseconds, which ends some centuries from now.
@@ -145,11 +145,16 @@ impl Context {
     }
 
     /// Reduces elements in place on all ranks.
-    pub(super) fn all_reduce(&self, data: &Piece, function: Reduction, at: CallSlot) -> Result<()> {
+    pub(super) fn all_reduce(
+        &self,
+        data: &Buffer,
+        function: ReduceFunction,
+        at: CallSlot,
+    ) -> Result<()> {
         let (count, itemsize) = (data.count(), data.dtype().itemsize());
         let (nobody, time) = (ptr::null_mut(), milliseconds(at.timeout));
         let (handle, pointer) = (self.handle, data.pointer());
-        // SAFETY: the piece has so many elements, which the function is for; `data` outlives the call.
+        // SAFETY: the buffer has so many elements, which the function is for; `data` outlives the call.
         checked(|error| unsafe {
             let run = self.functions.allreduce;
             run(handle, pointer, count, itemsize, function, nobody, at.tag, time, error)
@@ -159,8 +164,8 @@ impl Context {
     /// Reduces elements into `root`'s; those of others become arbitrary.
     pub(super) fn reduce(
         &self,
-        data: &Piece,
-        function: Reduction,
+        data: &Buffer,
+        function: ReduceFunction,
         root: usize,
         at: CallSlot,
     ) -> Result<()> {
@@ -174,8 +179,8 @@ impl Context {
     }
 
     /// Gives `root`'s bytes to all.
-    pub(super) fn broadcast(&self, data: &Piece, root: usize, at: CallSlot) -> Result<()> {
-        // SAFETY: the piece has so many bytes and outlives the call.
+    pub(super) fn broadcast(&self, data: &Buffer, root: usize, at: CallSlot) -> Result<()> {
+        // SAFETY: the buffer has so many bytes and outlives the call.
         checked(|error| unsafe {
             let (time, root) = (milliseconds(at.timeout), number(root));
             let (data, nbytes) = (data.pointer(), data.nbytes());
@@ -215,12 +220,12 @@ impl Context {
     /// `output` must have as many bytes as the inputs of all ranks together, if this is the root.
     pub(super) unsafe fn gather(
         &self,
-        input: &Piece,
+        input: &Buffer,
         output: *mut u8,
         root: usize,
         at: CallSlot,
     ) -> Result<()> {
-        // SAFETY: the caller's promise, and the piece outlives the call.
+        // SAFETY: the caller's promise, and the buffer outlives the call.
         checked(|error| unsafe {
             let (time, root) = (milliseconds(at.timeout), number(root));
             let (input, nbytes, output) = (input.pointer(), input.nbytes(), output.cast());
@@ -231,8 +236,8 @@ impl Context {
     /// Gives `root`'s r-th input to rank r. All have the output's size.
     pub(super) fn scatter(
         &self,
-        inputs: &[Piece],
-        output: &Piece,
+        inputs: &[Buffer],
+        output: &Buffer,
         root: usize,
         at: CallSlot,
     ) -> Result<()> {
@@ -274,7 +279,7 @@ impl Context {
     }
 
     /// Starts to send.
-    pub(super) fn send(&self, data: Piece, to: usize, slot: u64) -> Result<Transfer> {
+    pub(super) fn send(&self, data: Buffer, to: usize, slot: u64) -> Result<Transfer> {
         // SAFETY: the transfer holds the memory.
         let handle = created(|error| unsafe {
             let (start, nbytes) = (data.pointer().cast_const(), data.nbytes());
@@ -284,7 +289,7 @@ impl Context {
     }
 
     /// Starts to receive from a rank, or from whichever sends first.
-    pub(super) fn recv(&self, data: Piece, from: Option<usize>, slot: u64) -> Result<Transfer> {
+    pub(super) fn recv(&self, data: Buffer, from: Option<usize>, slot: u64) -> Result<Transfer> {
         // SAFETY: the transfer holds the memory.
         let handle = created(|error| unsafe {
             let (start, nbytes) = (data.pointer(), data.nbytes());
@@ -305,7 +310,7 @@ impl Drop for Context {
 pub(super) struct Transfer {
     handle: Handle,
     sending: bool,
-    _memory: Piece,
+    _memory: Buffer,
     functions: &'static Functions,
 }
 

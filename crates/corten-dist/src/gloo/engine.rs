@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use corten_core::{Access, config};
 
 use super::context::{CallSlot, Context, Device, Transfer};
-use super::memory::Piece;
 use super::run::{Collective, Ranks};
 use super::threads::Threads;
+use crate::buffer::Buffer;
 use crate::engine::{Call, CallOptions, Engine};
 use crate::error::{DistError, Result};
 use crate::store::{PrefixStore, Store};
@@ -129,20 +129,22 @@ impl GlooEngine {
 
     /// Starts to send or receive at once; a thread waits for the end.
     fn start_transfer(&self, call: &Call, options: &CallOptions) -> Result<Arc<Work>> {
-        let name = call.name();
+        let (name, place) = (call.name(), format!("gloo: {}", call.name()));
         drop(self.shared.running()?);
         let context = &self.shared.context;
         let transfer = match call {
-            Call::Send { tensor, to, tag } => {
-                context.send(Piece::of(name, tensor, Access::Read)?, self.other(*to)?, slot(*tag))
-            }
+            Call::Send { tensor, to, tag } => context.send(
+                Buffer::of(&place, tensor, Access::Read)?,
+                self.other(*to)?,
+                slot(*tag),
+            ),
             Call::Recv { tensor, from, tag } => context.recv(
-                Piece::of(name, tensor, Access::Write)?,
+                Buffer::of(&place, tensor, Access::Write)?,
                 Some(self.other(*from)?),
                 slot(*tag),
             ),
             Call::RecvAny { tensor, tag } => {
-                context.recv(Piece::of(name, tensor, Access::Write)?, None, slot(*tag))
+                context.recv(Buffer::of(&place, tensor, Access::Write)?, None, slot(*tag))
             }
             _ => return self.start_collective(call, options),
         };

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use corten_core::config;
 
 use super::compiled;
+use super::reduce::ReduceFunction;
 use crate::error::{DistError, Result};
-use crate::reduction::Reduction;
 
 /// The file's name.
 const FILE: &str = "libcorten_gloo.so";
@@ -73,8 +73,8 @@ functions! {
     context_new: fn(Handle, c_int, c_int, *const StoreFunctions, i64, ErrorText) -> Handle;
     context_free: fn(Handle);
     context_close: fn(Handle);
-    allreduce: fn(Handle, *mut c_void, usize, usize, Reduction, *mut c_void, u32, i64, ErrorText) -> c_int;
-    reduce: fn(Handle, *mut c_void, usize, usize, Reduction, *mut c_void, c_int, u32, i64, ErrorText) -> c_int;
+    allreduce: fn(Handle, *mut c_void, usize, usize, ReduceFunction, *mut c_void, u32, i64, ErrorText) -> c_int;
+    reduce: fn(Handle, *mut c_void, usize, usize, ReduceFunction, *mut c_void, c_int, u32, i64, ErrorText) -> c_int;
     broadcast: fn(Handle, *mut c_void, usize, c_int, u32, i64, ErrorText) -> c_int;
     allgather: fn(Handle, *const c_void, *mut c_void, *const usize, u32, i64, ErrorText) -> c_int;
     gather: fn(Handle, *const c_void, usize, *mut c_void, c_int, u32, i64, ErrorText) -> c_int;

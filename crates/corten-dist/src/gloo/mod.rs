@@ -9,7 +9,7 @@ mod compiled;
 mod context;
 mod engine;
 mod library;
-mod memory;
+mod reduce;
 mod run;
 mod threads;
 

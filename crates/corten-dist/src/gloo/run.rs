@@ -4,22 +4,26 @@ use corten_core::{Access, DType};
 use corten_ops::Tensor;
 
 use super::context::{CallSlot, Context};
-use super::memory::Piece;
+use super::reduce::function;
+use crate::buffer::Buffer;
 use crate::engine::Call;
 use crate::error::{DistError, Result};
 use crate::reduce_op::ReduceOp;
-use crate::reduction;
+use crate::reduction::Combination;
+
+/// What all ranks give together is so little that messages cost more than bytes.
+const FEW_BYTES: usize = 128 << 10;
 
 /// A collective with its memory, ready to run on another thread.
 pub(super) enum Collective {
-    AllReduce { data: Piece, op: ReduceOp },
-    Broadcast { data: Piece, root: usize },
-    Reduce { data: Piece, root: usize, op: ReduceOp },
-    AllGather { outputs: Vec<Piece>, input: Piece },
-    Gather { outputs: Vec<Piece>, input: Piece, root: usize },
-    Scatter { output: Piece, inputs: Vec<Piece>, root: usize },
-    ReduceScatter { output: Piece, inputs: Vec<Piece>, op: ReduceOp },
-    AllToAll { outputs: Vec<Piece>, inputs: Vec<Piece> },
+    AllReduce { data: Buffer, op: ReduceOp },
+    Broadcast { data: Buffer, root: usize },
+    Reduce { data: Buffer, root: usize, op: ReduceOp },
+    AllGather { outputs: Vec<Buffer>, input: Buffer },
+    Gather { outputs: Vec<Buffer>, input: Buffer, root: usize },
+    Scatter { output: Buffer, inputs: Vec<Buffer>, root: usize },
+    ReduceScatter { output: Buffer, inputs: Vec<Buffer>, op: ReduceOp },
+    AllToAll { outputs: Vec<Buffer>, inputs: Vec<Buffer> },
     Barrier,
 }
 
@@ -27,18 +31,16 @@ impl Collective {
     /// Takes the memory of a call's tensors; this is rank `rank` of `size`.
     ///
     /// # Errors
-    /// As for [`Piece::of`], and `Runtime` for calls between two ranks and reductions that there are
+    /// As for [`Buffer::of`], and `Runtime` for calls between two ranks and reductions that there are
     /// not.
     pub(super) fn of(call: &Call, rank: usize, size: usize) -> Result<Self> {
-        let name = call.name();
-        let read = |tensor: &Tensor| Piece::of(name, tensor, Access::Read);
-        let written = |tensor: &Tensor| Piece::of(name, tensor, Access::Write);
-        let all_read = |tensors: &[Tensor]| Piece::of_all(name, tensors, Access::Read);
-        let all_written = |tensors: &[Tensor]| Piece::of_all(name, tensors, Access::Write);
-        let equal_parts = |whole: Piece| -> Vec<Piece> {
-            let part = whole.nbytes() / size;
-            (0..size).map(|rank| whole.part(rank * part, part)).collect()
-        };
+        let name = format!("gloo: {}", call.name());
+        let name = name.as_str();
+        let read = |tensor: &Tensor| Buffer::of(name, tensor, Access::Read);
+        let written = |tensor: &Tensor| Buffer::of(name, tensor, Access::Write);
+        let all_read = |tensors: &[Tensor]| Buffer::of_all(name, tensors, Access::Read);
+        let all_written = |tensors: &[Tensor]| Buffer::of_all(name, tensors, Access::Write);
+        let equal_parts = |whole: Buffer| whole.rows(&vec![1; size]);
         let collective = match call {
             Call::AllReduce { tensor, op } => {
                 Self::AllReduce { data: written(tensor)?, op: op.clone() }
@@ -54,7 +56,7 @@ impl Collective {
                 Self::AllGather { outputs: all_written(outputs)?, input: read(input)? }
             }
             Call::AllGatherInto { output, input } => {
-                Self::AllGather { outputs: equal_parts(written(output)?), input: read(input)? }
+                Self::AllGather { outputs: equal_parts(written(output)?)?, input: read(input)? }
             }
             Call::Gather { outputs, input, root } => {
                 Self::Gather { outputs: all_written(outputs)?, input: read(input)?, root: *root }
@@ -69,19 +71,19 @@ impl Collective {
             },
             Call::ReduceScatterInto { output, input, op } => Self::ReduceScatter {
                 output: written(output)?,
-                inputs: equal_parts(read(input)?),
+                inputs: equal_parts(read(input)?)?,
                 op: op.clone(),
             },
             Call::AllToAll { outputs, inputs } => {
                 Self::AllToAll { outputs: all_written(outputs)?, inputs: all_read(inputs)? }
             }
             Call::AllToAllBase { output, input, output_splits, input_splits } => Self::AllToAll {
-                outputs: rows(written(output)?, output_splits),
-                inputs: rows(read(input)?, input_splits),
+                outputs: written(output)?.rows(output_splits)?,
+                inputs: read(input)?.rows(input_splits)?,
             },
             Call::Barrier { .. } => Self::Barrier,
             Call::Send { .. } | Call::Recv { .. } | Call::RecvAny { .. } | Call::Batch(_) => {
-                return Err(DistError::runtime(format!("gloo: {name} is no collective")));
+                return Err(DistError::runtime(format!("{name} is no collective")));
             }
         };
         collective.check(name)?;
@@ -92,11 +94,11 @@ impl Collective {
     fn check(&self, name: &str) -> Result<()> {
         match self {
             Self::AllReduce { data, op } | Self::Reduce { data, op, .. } => {
-                reduction::function(op, data.dtype()).map(drop)
+                Combination::of(op, data.dtype()).map(drop)
             }
             Self::ReduceScatter { output, inputs, op } => {
                 same_sizes(name, inputs, output)?;
-                reduction::function(op, output.dtype()).map(drop)
+                Combination::of(op, output.dtype()).map(drop)
             }
             Self::Scatter { inputs, output, .. } => same_sizes(name, inputs, output),
             Self::Gather { outputs, input, .. } => same_sizes(name, outputs, input),
@@ -105,28 +107,16 @@ impl Collective {
     }
 }
 
-/// Ranks give and take pieces of one size.
-fn same_sizes(name: &str, pieces: &[Piece], other: &Piece) -> Result<()> {
-    match pieces.iter().find(|piece| piece.nbytes() != other.nbytes()) {
+/// Ranks give and take buffers of one size.
+fn same_sizes(name: &str, buffers: &[Buffer], other: &Buffer) -> Result<()> {
+    match buffers.iter().find(|piece| piece.nbytes() != other.nbytes()) {
         Some(piece) => Err(DistError::runtime(format!(
-            "gloo: {name}: expected tensors of {} bytes, but got one of {} bytes",
+            "{name}: expected tensors of {} bytes, but got one of {} bytes",
             other.nbytes(),
             piece.nbytes()
         ))),
         None => Ok(()),
     }
-}
-
-/// The rows of a tensor that belong to each rank.
-fn rows(whole: Piece, splits: &[usize]) -> Vec<Piece> {
-    let row = whole.nbytes() / splits.iter().sum::<usize>().max(1);
-    let mut at = 0;
-    let mut piece = |&count: &usize| {
-        let piece = whole.part(at, count * row);
-        at += count * row;
-        piece
-    };
-    splits.iter().map(&mut piece).collect()
 }
 
 /// A communicator and a place in it.
@@ -160,64 +150,84 @@ impl Ranks<'_> {
         }
     }
 
-    fn all_reduce(&self, data: &Piece, op: &ReduceOp) -> Result<()> {
+    fn all_reduce(&self, data: &Buffer, op: &ReduceOp) -> Result<()> {
         if data.nbytes() == 0 {
             return Ok(());
         }
-        before(op, data)?;
-        if self.size > 1 {
-            let function = reduction::function(op, data.dtype())?;
+        data.premultiply(op)?;
+        let combination = Combination::of(op, data.dtype())?;
+        if self.size > 1 && data.nbytes() * self.size <= FEW_BYTES {
+            self.all_reduce_few(data, combination)?;
+        } else if self.size > 1 {
+            let function = function(data.dtype(), combination)?;
             self.context.all_reduce(data, function, self.at)?;
         }
-        self.after(op, data)
+        data.divide(op, self.size)
     }
 
-    fn reduce(&self, data: &Piece, root: usize, op: &ReduceOp) -> Result<()> {
+    /// Every rank gets all operands at once and reduces them in the order of ranks: one message where the ring
+    /// waits for `2 * (size - 1)`, one after another.
+    fn all_reduce_few(&self, data: &Buffer, combination: Combination) -> Result<()> {
+        let (part, others) = (data.nbytes(), self.size - 1);
+        let given = if others == 1 {
+            data.clone()
+        } else {
+            let given = Buffer::scratch(part * others, data.dtype())?;
+            given.rows(&vec![1; others])?.iter().for_each(|to| to.copy_from(data));
+            given
+        };
+        let received = Buffer::scratch(part * others, data.dtype())?;
+        let mut lengths = vec![part; self.size];
+        lengths[self.rank] = 0;
+        self.exchange(&given, &lengths, &received, &lengths)?;
+        let mut operands = received.rows(&vec![1; others])?;
+        operands.insert(self.rank, data.clone());
+        data.reduce(combination, &operands)
+    }
+
+    fn reduce(&self, data: &Buffer, root: usize, op: &ReduceOp) -> Result<()> {
         if data.nbytes() == 0 {
             return Ok(());
         }
-        before(op, data)?;
+        data.premultiply(op)?;
         if self.size > 1 {
-            let function = reduction::function(op, data.dtype())?;
+            let function = function(data.dtype(), Combination::of(op, data.dtype())?)?;
             self.context.reduce(data, function, root, self.at)?;
         }
-        if self.rank == root { self.after(op, data) } else { Ok(()) }
+        if self.rank == root { data.divide(op, self.size) } else { Ok(()) }
     }
 
-    fn broadcast(&self, data: &Piece, root: usize) -> Result<()> {
+    fn broadcast(&self, data: &Buffer, root: usize) -> Result<()> {
         if self.size == 1 || data.nbytes() == 0 {
             return Ok(());
         }
         self.context.broadcast(data, root, self.at)
     }
 
-    fn all_gather(&self, outputs: &[Piece], input: &Piece) -> Result<()> {
+    fn all_gather(&self, outputs: &[Buffer], input: &Buffer) -> Result<()> {
         let Some(own) = outputs.get(self.rank) else {
             return Err(DistError::runtime("gloo: allgather: there is no output for this rank"));
         };
-        same_sizes("allgather", std::slice::from_ref(own), input)?;
-        let lengths: Vec<usize> = outputs.iter().map(Piece::nbytes).collect();
+        same_sizes("gloo: allgather", std::slice::from_ref(own), input)?;
+        let lengths: Vec<usize> = outputs.iter().map(Buffer::nbytes).collect();
         let total = lengths.iter().sum();
         if self.size == 1 || total == 0 {
             own.copy_from(input);
             return Ok(());
         }
-        let joined = Piece::joined(outputs);
+        let joined = Buffer::joined(outputs);
         let whole = match &joined {
             Some(whole) => whole.clone(),
-            None => Piece::scratch(total, input.dtype())?,
+            None => Buffer::scratch(total, input.dtype())?,
         };
         let begin = lengths.iter().take(self.rank).sum();
-        whole.part(begin, input.nbytes()).copy_from(input);
+        whole.part(begin, input.nbytes())?.copy_from(input);
         // SAFETY: the memory has `total` bytes.
         unsafe { self.context.all_gather(whole.start(), &lengths, self.at)? };
-        if joined.is_none() {
-            whole.spread(outputs);
-        }
-        Ok(())
+        if joined.is_none() { whole.spread(outputs) } else { Ok(()) }
     }
 
-    fn gather(&self, outputs: &[Piece], input: &Piece, root: usize) -> Result<()> {
+    fn gather(&self, outputs: &[Buffer], input: &Buffer, root: usize) -> Result<()> {
         if input.nbytes() == 0 {
             return Ok(());
         }
@@ -225,10 +235,10 @@ impl Ranks<'_> {
             // SAFETY: only the root writes to the output.
             return unsafe { self.context.gather(input, std::ptr::null_mut(), root, self.at) };
         }
-        let joined = Piece::joined(outputs);
+        let joined = Buffer::joined(outputs);
         let whole = match &joined {
             Some(whole) => whole.clone(),
-            None => Piece::scratch(input.nbytes() * self.size, input.dtype())?,
+            None => Buffer::scratch(input.nbytes() * self.size, input.dtype())?,
         };
         if self.size == 1 {
             whole.copy_from(input);
@@ -236,13 +246,10 @@ impl Ranks<'_> {
             // SAFETY: one output of the input's size for each rank, as the group and `check` saw.
             unsafe { self.context.gather(input, whole.start(), root, self.at)? };
         }
-        if joined.is_none() {
-            whole.spread(outputs);
-        }
-        Ok(())
+        if joined.is_none() { whole.spread(outputs) } else { Ok(()) }
     }
 
-    fn scatter(&self, output: &Piece, inputs: &[Piece], root: usize) -> Result<()> {
+    fn scatter(&self, output: &Buffer, inputs: &[Buffer], root: usize) -> Result<()> {
         if output.nbytes() == 0 {
             return Ok(());
         }
@@ -257,51 +264,48 @@ impl Ranks<'_> {
 
     /// Every rank gets all operands of its part and reduces them in the order of ranks: half of the
     /// bytes of an all-reduce, whose other half would be thrown away.
-    fn reduce_scatter(&self, output: &Piece, inputs: &[Piece], op: &ReduceOp) -> Result<()> {
+    fn reduce_scatter(&self, output: &Buffer, inputs: &[Buffer], op: &ReduceOp) -> Result<()> {
         let (part, dtype) = (output.nbytes(), output.dtype());
         if part == 0 {
             return Ok(());
         }
-        let mut operands = Piece::gathered(inputs, dtype)?;
+        let mut operands = Buffer::gathered(inputs, dtype)?;
         if matches!(op, ReduceOp::PremulSum(_)) {
-            let scaled = Piece::scratch(operands.nbytes(), dtype)?;
-            scaled.copy_from(&operands);
-            before(op, &scaled)?;
-            operands = scaled;
+            operands = operands.copied()?;
+            operands.premultiply(op)?;
         }
-        let received = Piece::scratch(part * self.size, dtype)?;
+        let received = Buffer::scratch(part * self.size, dtype)?;
         self.exchange(&operands, &vec![part; self.size], &received, &vec![part; self.size])?;
-        let function = reduction::function(op, dtype)?;
-        let sum = received.part(0, part);
-        for rank in 1..self.size {
-            let other = received.part(rank * part, part);
-            let (out, other) = (sum.pointer(), other.pointer());
-            // SAFETY: two parts of the scratch memory, of so many elements; it is aligned.
-            unsafe { function(std::ptr::null_mut(), out, out, other, sum.count()) };
-        }
-        self.after(op, &sum)?;
+        let sum = received.part(0, part)?;
+        sum.reduce(Combination::of(op, dtype)?, &received.rows(&vec![1; self.size])?)?;
+        sum.divide(op, self.size)?;
         output.copy_from(&sum);
         Ok(())
     }
 
-    fn all_to_all(&self, outputs: &[Piece], inputs: &[Piece]) -> Result<()> {
-        let lengths = |pieces: &[Piece]| pieces.iter().map(Piece::nbytes).collect::<Vec<_>>();
+    fn all_to_all(&self, outputs: &[Buffer], inputs: &[Buffer]) -> Result<()> {
+        let lengths = |buffers: &[Buffer]| buffers.iter().map(Buffer::nbytes).collect::<Vec<_>>();
         let (from, to) = (lengths(inputs), lengths(outputs));
-        let dtype = inputs.first().or(outputs.first()).map_or(DType::UInt8, Piece::dtype);
-        let given = Piece::gathered(inputs, dtype)?;
-        match Piece::joined(outputs) {
+        let dtype = inputs.first().or(outputs.first()).map_or(DType::UInt8, Buffer::dtype);
+        let given = Buffer::gathered(inputs, dtype)?;
+        match Buffer::joined(outputs) {
             Some(whole) => self.exchange(&given, &from, &whole, &to),
             None => {
-                let whole = Piece::scratch(to.iter().sum(), dtype)?;
+                let whole = Buffer::scratch(to.iter().sum(), dtype)?;
                 self.exchange(&given, &from, &whole, &to)?;
-                whole.spread(outputs);
-                Ok(())
+                whole.spread(outputs)
             }
         }
     }
 
     /// Sends `from[r]` bytes to rank r and receives `to[r]` from it.
-    fn exchange(&self, input: &Piece, from: &[usize], output: &Piece, to: &[usize]) -> Result<()> {
+    fn exchange(
+        &self,
+        input: &Buffer,
+        from: &[usize],
+        output: &Buffer,
+        to: &[usize],
+    ) -> Result<()> {
         if self.size == 1 {
             output.copy_from(input);
             return Ok(());
@@ -316,14 +320,4 @@ impl Ranks<'_> {
             self.context.all_to_all((input, &from), (output, &to), self.at)
         }
     }
-
-    fn after(&self, op: &ReduceOp, data: &Piece) -> Result<()> {
-        // SAFETY: the piece's elements; pieces are aligned.
-        unsafe { reduction::after(op, data.dtype(), data.start(), data.count(), self.size) }
-    }
-}
-
-fn before(op: &ReduceOp, data: &Piece) -> Result<()> {
-    // SAFETY: the piece's elements; pieces are aligned.
-    unsafe { reduction::before(op, data.dtype(), data.start(), data.count()) }
 }

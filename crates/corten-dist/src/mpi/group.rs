@@ -57,6 +57,12 @@ pub fn mpi_backend(ranks: &[usize], timeout: Duration) -> Result<Option<Arc<Back
     let store = PrefixStore::new(format!("mpi/{name}"), world.store);
     let backend = Backend::new(engine, Some(Arc::new(store)));
     backend.set_timeout(timeout);
+    // Rank 0 of the program serves the store.
+    if let Some(rank) =
+        if ranks.is_empty() { Some(0) } else { ranks.iter().position(|&rank| rank == 0) }
+    {
+        backend.set_store_rank(rank);
+    }
     Ok(Some(backend))
 }
 

@@ -116,6 +116,11 @@ pub(super) fn launched() -> Option<usize> {
     LAUNCHERS.iter().find_map(|(name, _)| config::var(name)?.trim().parse().ok())
 }
 
+/// How many ranks there are by the variable of PyTorch's launchers.
+pub(super) fn expected() -> Option<usize> {
+    config::var("WORLD_SIZE")?.trim().parse().ok()
+}
+
 /// Names of files; those of the launcher's family first.
 fn names() -> Vec<&'static str> {
     let launcher = LAUNCHERS.iter().find(|(name, _)| config::var(name).is_some());

@@ -2,7 +2,7 @@
 //!
 //! No library is needed to build or to start a program. See `locate.rs` for where one is looked for.
 
-mod elementwise;
+mod drive;
 mod exit;
 mod ffi;
 mod group;
@@ -17,12 +17,13 @@ use std::time::{Duration, Instant};
 use corten_core::config;
 
 use crate::{Call, CallOptions, DistError, Engine, Result, Work};
+use drive::Drive;
 use ffi::{Mpi, RawHandle, Task};
 pub use group::mpi_backend;
 pub use locate::{mpi_is_available, set_mpi_prefixes};
 use plan::Plan;
-use progress::Progress;
-use queue::{Command, Member, Queue, Reply, Split, Started};
+use progress::Communicators;
+use queue::{Command, Member, Reply, Split, Started};
 
 /// A communicator of all processes that MPI's launcher has started. The first call starts MPI; all ranks
 /// make each call. A program that was not started by a launcher is alone.
@@ -43,7 +44,7 @@ use queue::{Command, Member, Queue, Reply, Split, Started};
 pub fn mpi_world(timeout: Duration) -> Result<Arc<MpiEngine>> {
     let library = Library::started()?;
     let reply = Reply::new();
-    library.queue.push(Command::World(reply.clone()));
+    library.drive.ask(Command::World(reply.clone()));
     let Some(member) = reply.wait(Instant::now().checked_add(timeout))? else {
         return Err(DistError::backend(format!(
             "MPI made no communicator of all ranks within {} ms: not all of them ask for one",
@@ -63,7 +64,7 @@ pub fn mpi_library_version() -> Result<String> {
 
 /// The started library.
 struct Library {
-    queue: Queue,
+    drive: Drive,
     version: String,
 }
 
@@ -105,23 +106,36 @@ impl Task for Running {
         check_launcher(size, &version)?;
         let limit = config::var("CORTEN_MPI_MAX_BYTES").and_then(|text| text.trim().parse().ok());
         let limit = limit.unwrap_or(progress::MAX_STEP).clamp(16, progress::MAX_STEP);
-        let library: &'static Library =
-            Box::leak(Box::new(Library { queue: Queue::default(), version }));
-        let progress = Progress::new(mpi, &library.queue, limit)?;
-        exit::finish_at_exit(&library.queue);
+        let is_shared = mpi.is_shared();
+        let drive = Drive::new(Box::new(Communicators::new(mpi, limit)?), is_shared);
+        let library: &'static Library = Box::leak(Box::new(Library { drive, version }));
+        exit::finish_at_exit(&library.drive.queue);
         self.answer.set(Ok(library));
-        progress.run();
+        let done = library.drive.serve();
+        library.drive.finish();
+        done.set(());
         Ok(())
     }
 }
 
-/// A library that does not know the launcher sees one rank, and every process would be the first.
+/// A library that does not know the launcher sees one rank, and every process would be the first. So does any
+/// library below a launcher that is not MPI's, as `torchrun`.
 fn check_launcher(size: usize, version: &str) -> Result<()> {
-    match locate::launched() {
-        Some(launched) if size == 1 && launched > 1 => Err(DistError::backend(format!(
+    if size > 1 {
+        return Ok(());
+    }
+    if let Some(launched) = locate::launched().filter(|&launched| launched > 1) {
+        return Err(DistError::backend(format!(
             "the launcher has started {launched} processes, but the library of MPI ({version}) sees one: \
              launcher and library are not of the same MPI; name the launcher's library in \
              CORTEN_MPI_LIBRARY"
+        )));
+    }
+    match locate::expected() {
+        Some(expected) if expected > 1 => Err(DistError::backend(format!(
+            "WORLD_SIZE is {expected}, but the library of MPI ({version}) sees one process: processes that \
+             use MPI are started by its launcher, as `mpiexec -n {expected} python program.py`, and not by \
+             torchrun"
         ))),
         _ => Ok(()),
     }
@@ -166,13 +180,15 @@ impl Engine for MpiEngine {
             Err(error) => return Work::failed(name, error),
         };
         let work = Work::new(name, call.outputs());
-        self.library.queue.push(Command::Start(Started {
+        work.set_progress(&self.library.drive);
+        let started = Command::Start(Started {
             member: self.member.clone(),
             work: work.clone(),
             plan,
             deadline: Instant::now().checked_add(options.timeout),
             is_point_to_point: call.is_point_to_point(),
-        }));
+        });
+        self.library.drive.start(started, !options.is_async);
         work
     }
 
@@ -193,7 +209,7 @@ impl Engine for MpiEngine {
         let (member, ranks, reply) = (self.member.clone(), ranks.to_vec(), Reply::new());
         let deadline = Instant::now().checked_add(timeout);
         let split = Split { member, ranks, deadline, reply: reply.clone() };
-        self.library.queue.push(Command::Split(split));
+        self.library.drive.ask(Command::Split(split));
         // The thread keeps the deadline, unless MPI keeps the thread.
         let deadline = deadline.and_then(|end| end.checked_add(Duration::from_secs(2)));
         let Some(member) = reply.wait(deadline)? else {
@@ -209,10 +225,10 @@ impl Engine for MpiEngine {
     fn abort(&self, reason: &str) {
         let reason = DistError::backend(reason);
         self.member.break_off(&reason);
-        self.library.queue.push(Command::Abort(self.member.clone(), reason));
+        self.library.drive.ask(Command::Abort(self.member.clone(), reason));
     }
 
     fn shutdown(&self) {
-        self.library.queue.push(Command::Release(self.member.clone()));
+        self.library.drive.ask(Command::Release(self.member.clone()));
     }
 }

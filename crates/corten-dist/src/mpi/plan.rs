@@ -4,12 +4,12 @@
 //! several steps, and collectives that place the parts of all ranks by such counts become calls of one
 //! rank each.
 
-use corten_core::DType;
+use corten_core::Access;
 use corten_ops::Tensor;
 
-use super::elementwise::{self, Change};
-use super::ffi::{Buffer, Reduction};
-use crate::{Call, DistError, Factor, ReduceOp, Result};
+use super::ffi::Reduction;
+use crate::buffer::Buffer;
+use crate::{Call, DistError, ReduceOp, Result};
 
 /// What MPI is asked for.
 pub(super) enum Step {
@@ -74,7 +74,7 @@ pub(super) enum Lane {
 /// What is done when all steps have ended.
 pub(super) enum Finish {
     Copy { from: Buffer, to: Buffer },
-    Divide { buffer: Buffer, dtype: DType },
+    Divide { buffer: Buffer },
 }
 
 /// The steps of a call.
@@ -115,41 +115,41 @@ impl Plan {
             }
             Call::Reduce { tensor, root, op } => self.reduce(tensor, *root, op, place),
             Call::AllGather { outputs, input } => {
-                self.all_gather(&writes(outputs)?, &Buffer::read(input)?, place)
+                self.all_gather(&writes(outputs)?, &read(input)?, place)
             }
             Call::AllGatherInto { output, input } => {
-                self.all_gather_into(&Buffer::write(output)?, &Buffer::read(input)?, place)
+                self.all_gather_into(&write(output)?, &read(input)?, place)
             }
             Call::Gather { outputs, input, root } => {
-                self.gather(&writes(outputs)?, &Buffer::read(input)?, *root, place)
+                self.gather(&writes(outputs)?, &read(input)?, *root, place)
             }
             Call::Scatter { output, inputs, root } => {
-                self.scatter(&Buffer::write(output)?, &reads(inputs)?, *root, place)
+                self.scatter(&write(output)?, &reads(inputs)?, *root, place)
             }
             Call::ReduceScatter { output, inputs, op } => {
-                let input = joined(&reads(inputs)?)?;
-                self.reduce_scatter(output, input, true, op, place)
+                let input = Buffer::gathered(&reads(inputs)?, output.dtype())?;
+                self.reduce_scatter(output, input, op, place)
             }
             Call::ReduceScatterInto { output, input, op } => {
-                self.reduce_scatter(output, Buffer::read(input)?, false, op, place)
+                self.reduce_scatter(output, read(input)?, op, place)
             }
             Call::AllToAll { outputs, inputs } => {
                 self.all_to_all(&writes(outputs)?, &reads(inputs)?, place)
             }
             Call::AllToAllBase { output, input, output_splits, input_splits } => {
-                let outputs = rows(&Buffer::write(output)?, output, output_splits)?;
-                let inputs = rows(&Buffer::read(input)?, input, input_splits)?;
+                let outputs = write(output)?.rows(output_splits)?;
+                let inputs = read(input)?.rows(input_splits)?;
                 self.all_to_all(&outputs, &inputs, place)
             }
             Call::Send { tensor, to, tag } => {
-                self.send(&Buffer::read(tensor)?, *to, user(*tag, place)?, place)
+                self.send(&read(tensor)?, *to, user(*tag, place)?, place)
             }
             Call::Recv { tensor, from, tag } => {
                 let lane = user(*tag, place)?;
-                self.receive(&Buffer::write(tensor)?, Some(*from), lane, place)
+                self.receive(&write(tensor)?, Some(*from), lane, place)
             }
             Call::RecvAny { tensor, tag } => {
-                self.receive(&Buffer::write(tensor)?, None, user(*tag, place)?, place)
+                self.receive(&write(tensor)?, None, user(*tag, place)?, place)
             }
             Call::Barrier { .. } => {
                 self.steps.push(Step::Barrier);
@@ -165,14 +165,14 @@ impl Plan {
         op: &ReduceOp,
         place: CommunicatorFacts,
     ) -> Result<()> {
-        let output = Buffer::write(tensor)?;
+        let output = write(tensor)?;
         let reduction = Reduction::of(op, tensor.dtype())?;
-        let scaled = scaled(&output, op, tensor.dtype())?;
+        let scaled = scaled(&output, op)?;
         for (at, part) in parts(&output, reduction.itemsize(), place)? {
-            let input = scaled.as_ref().map(|input| input.part(at, part.len())).transpose()?;
+            let input = scaled.as_ref().map(|input| input.part(at, part.nbytes())).transpose()?;
             self.steps.push(Step::AllReduce { input, output: part, reduction });
         }
-        self.average(&output, op, tensor.dtype());
+        self.average(&output, op);
         Ok(())
     }
 
@@ -186,58 +186,57 @@ impl Plan {
         let is_root = root == place.rank;
         let buffer = access(tensor, is_root)?;
         let reduction = Reduction::of(op, tensor.dtype())?;
-        let scaled = scaled(&buffer, op, tensor.dtype())?;
+        let scaled = scaled(&buffer, op)?;
         for (at, part) in parts(&buffer, reduction.itemsize(), place)? {
-            let input = scaled.as_ref().map(|input| input.part(at, part.len())).transpose()?;
+            let input = scaled.as_ref().map(|input| input.part(at, part.nbytes())).transpose()?;
             let input = if is_root { input } else { input.or_else(|| Some(part.clone())) };
             let output = is_root.then_some(part);
             self.steps.push(Step::Reduce { input, output, reduction, root });
         }
         if is_root {
-            self.average(&buffer, op, tensor.dtype());
+            self.average(&buffer, op);
         }
         Ok(())
     }
 
-    /// `input` has a part for each rank. `is_scratch` says that it is a copy.
+    /// `input` has a part for each rank.
     fn reduce_scatter(
         &mut self,
         output: &Tensor,
         input: Buffer,
-        is_scratch: bool,
         op: &ReduceOp,
         place: CommunicatorFacts,
     ) -> Result<()> {
-        let (dtype, output) = (output.dtype(), Buffer::write(output)?);
+        let (dtype, output) = (output.dtype(), write(output)?);
         let reduction = Reduction::of(op, dtype)?;
         let mut input = input;
-        if let Some(scaled) = scaled(&input, op, dtype)? {
+        if let Some(scaled) = scaled(&input, op)? {
             input = scaled;
-        } else if !is_scratch && input.overlaps(&output) {
-            input = copied(&input)?;
+        } else if input.overlaps(&output) {
+            input = input.copied()?;
         }
-        if output.len() <= place.limit {
-            if output.len() > 0 {
+        if output.nbytes() <= place.limit {
+            if output.nbytes() > 0 {
                 let output = output.clone();
                 self.steps.push(Step::ReduceScatter { input, output, reduction });
             }
         } else {
             for root in 0..place.size {
-                let of_root = input.part(root * output.len(), output.len())?;
+                let of_root = input.part(root * output.nbytes(), output.nbytes())?;
                 for (at, part) in parts(&of_root, reduction.itemsize(), place)? {
                     let is_root = root == place.rank;
-                    let output = is_root.then(|| output.part(at, part.len())).transpose()?;
+                    let output = is_root.then(|| output.part(at, part.nbytes())).transpose()?;
                     self.steps.push(Step::Reduce { input: Some(part), output, reduction, root });
                 }
             }
         }
-        self.average(&output, op, dtype);
+        self.average(&output, op);
         Ok(())
     }
 
-    fn average(&mut self, buffer: &Buffer, op: &ReduceOp, dtype: DType) {
-        if matches!(op, ReduceOp::Avg) && dtype != DType::Bool {
-            self.finish.push(Finish::Divide { buffer: buffer.clone(), dtype });
+    fn average(&mut self, buffer: &Buffer, op: &ReduceOp) {
+        if matches!(op, ReduceOp::Avg) {
+            self.finish.push(Finish::Divide { buffer: buffer.clone() });
         }
     }
 
@@ -254,14 +253,17 @@ impl Plan {
         input: &Buffer,
         place: CommunicatorFacts,
     ) -> Result<()> {
-        let are_equal = outputs.iter().all(|output| output.len() == input.len());
-        if !are_equal || input.len() > place.limit {
+        let are_equal = outputs.iter().all(|output| output.nbytes() == input.nbytes());
+        if !are_equal || input.nbytes() > place.limit {
             return self.broadcast_each(outputs, input, place);
         }
-        if input.len() == 0 {
+        if input.nbytes() == 0 {
             return Ok(());
         }
-        let whole = Buffer::scratch(total(outputs)?)?;
+        if let Some(whole) = Buffer::joined(outputs) {
+            return self.all_gather_into(&whole, input, place);
+        }
+        let whole = Buffer::scratch(Buffer::total(outputs)?, input.dtype())?;
         self.separate(&whole, outputs)?;
         self.steps.push(Step::AllGather { input: Some(input.clone()), output: whole });
         Ok(())
@@ -273,18 +275,19 @@ impl Plan {
         input: &Buffer,
         place: CommunicatorFacts,
     ) -> Result<()> {
-        let own = output.part(place.rank * input.len(), input.len())?;
-        if input.len() > place.limit {
-            let outputs = (0..place.size).map(|rank| output.part(rank * input.len(), input.len()));
+        let own = output.part(place.rank * input.nbytes(), input.nbytes())?;
+        if input.nbytes() > place.limit {
+            let outputs =
+                (0..place.size).map(|rank| output.part(rank * input.nbytes(), input.nbytes()));
             return self.broadcast_each(&outputs.collect::<Result<Vec<_>>>()?, input, place);
         }
-        if input.len() == 0 {
+        if input.nbytes() == 0 {
             return Ok(());
         }
         let input = if input.is(&own) {
             None
         } else if input.overlaps(output) {
-            Some(copied(input)?)
+            Some(input.copied()?)
         } else {
             Some(input.clone())
         };
@@ -301,7 +304,7 @@ impl Plan {
     ) -> Result<()> {
         for (root, output) in outputs.iter().enumerate() {
             if root == place.rank {
-                check_len(input.len(), output.len())?;
+                check_len(input.nbytes(), output.nbytes())?;
                 output.copy_from(input);
             }
             self.broadcast(output, root, place)?;
@@ -317,11 +320,13 @@ impl Plan {
         place: CommunicatorFacts,
     ) -> Result<()> {
         let is_root = root == place.rank;
-        if input.len() == 0 {
+        if input.nbytes() == 0 {
             return Ok(());
         }
-        if input.len() <= place.limit {
-            let whole = is_root.then(|| Buffer::scratch(total(outputs)?)).transpose()?;
+        if input.nbytes() <= place.limit {
+            let whole = is_root
+                .then(|| Buffer::scratch(Buffer::total(outputs)?, input.dtype()))
+                .transpose()?;
             if let Some(whole) = &whole {
                 self.separate(whole, outputs)?;
             }
@@ -349,11 +354,14 @@ impl Plan {
         place: CommunicatorFacts,
     ) -> Result<()> {
         let is_root = root == place.rank;
-        if output.len() == 0 {
+        if output.nbytes() == 0 {
             return Ok(());
         }
-        if output.len() <= place.limit {
-            let input = is_root.then(|| joined(inputs)).transpose()?;
+        if output.nbytes() <= place.limit {
+            let input = is_root.then(|| Buffer::gathered(inputs, output.dtype())).transpose()?;
+            let is_shared = input.as_ref().is_some_and(|input| input.overlaps(output));
+            let input =
+                if is_shared { input.map(|input| input.copied()).transpose()? } else { input };
             self.steps.push(Step::Scatter { input, output: output.clone(), root });
             return Ok(());
         }
@@ -378,11 +386,11 @@ impl Plan {
     ) -> Result<()> {
         let is_shared = |input: &Buffer| outputs.iter().any(|output| output.overlaps(input));
         for (rank, input) in inputs.iter().enumerate() {
-            let input = if is_shared(input) { copied(input)? } else { input.clone() };
+            let input = if is_shared(input) { input.copied()? } else { input.clone() };
             if rank != place.rank {
                 self.send(&input, rank, Lane::Collective, place)?;
             } else if let Some(output) = outputs.get(rank) {
-                check_len(input.len(), output.len())?;
+                check_len(input.nbytes(), output.nbytes())?;
                 self.finish.push(Finish::Copy { from: input, to: output.clone() });
             }
         }
@@ -430,9 +438,9 @@ impl Plan {
     fn separate(&mut self, whole: &Buffer, outputs: &[Buffer]) -> Result<()> {
         let mut at = 0;
         for output in outputs {
-            let from = whole.part(at, output.len())?;
+            let from = whole.part(at, output.nbytes())?;
             self.finish.push(Finish::Copy { from, to: output.clone() });
-            at += output.len();
+            at += output.nbytes();
         }
         Ok(())
     }
@@ -449,36 +457,30 @@ impl Finish {
                 to.copy_from(&from);
                 Ok(())
             }
-            Self::Divide { buffer, dtype } => {
-                elementwise::change(&buffer, dtype, Change::Divide(size))
-            }
+            Self::Divide { buffer } => buffer.divide(&ReduceOp::Avg, size),
         }
     }
 }
 
+fn read(tensor: &Tensor) -> Result<Buffer> {
+    access(tensor, false)
+}
+
+fn write(tensor: &Tensor) -> Result<Buffer> {
+    access(tensor, true)
+}
+
 fn access(tensor: &Tensor, is_written: bool) -> Result<Buffer> {
-    if is_written { Buffer::write(tensor) } else { Buffer::read(tensor) }
+    let access = if is_written { Access::Write } else { Access::Read };
+    Buffer::of("mpi", tensor, access)
 }
 
 fn reads(tensors: &[Tensor]) -> Result<Vec<Buffer>> {
-    tensors.iter().map(Buffer::read).collect()
+    Buffer::of_all("mpi", tensors, Access::Read)
 }
 
 fn writes(tensors: &[Tensor]) -> Result<Vec<Buffer>> {
-    tensors.iter().map(Buffer::write).collect()
-}
-
-/// The bytes of so many rows for each rank.
-fn rows(buffer: &Buffer, tensor: &Tensor, splits: &[usize]) -> Result<Vec<Buffer>> {
-    let count = tensor.sizes().first().map_or(1, |&rows| rows.max(1)) as usize;
-    let row = buffer.len() / count;
-    let mut at = 0;
-    let part = |&rows: &usize| {
-        let part = buffer.part(at, rows * row);
-        at += rows * row;
-        part
-    };
-    splits.iter().map(part).collect()
+    Buffer::of_all("mpi", tensors, Access::Write)
 }
 
 /// The tag of a user's message.
@@ -490,37 +492,13 @@ fn user(tag: i32, place: CommunicatorFacts) -> Result<Lane> {
 }
 
 /// The elements that are summed, where they are multiplied before.
-fn scaled(buffer: &Buffer, op: &ReduceOp, dtype: DType) -> Result<Option<Buffer>> {
-    let ReduceOp::PremulSum(factor) = op else { return Ok(None) };
-    let factor = match factor {
-        Factor::Number(number) => (*number).into(),
-        Factor::Tensor(tensor) => tensor.item()?,
-    };
-    let scaled = copied(buffer)?;
-    elementwise::change(&scaled, dtype, Change::Multiply(factor))?;
-    Ok(Some(scaled))
-}
-
-fn copied(buffer: &Buffer) -> Result<Buffer> {
-    let copy = Buffer::scratch(buffer.len())?;
-    copy.copy_from(buffer);
-    Ok(copy)
-}
-
-/// All bytes, one buffer after another.
-fn joined(buffers: &[Buffer]) -> Result<Buffer> {
-    let whole = Buffer::scratch(total(buffers)?)?;
-    let mut at = 0;
-    for buffer in buffers {
-        whole.part(at, buffer.len())?.copy_from(buffer);
-        at += buffer.len();
+fn scaled(buffer: &Buffer, op: &ReduceOp) -> Result<Option<Buffer>> {
+    if !matches!(op, ReduceOp::PremulSum(_)) {
+        return Ok(None);
     }
-    Ok(whole)
-}
-
-fn total(buffers: &[Buffer]) -> Result<usize> {
-    let total = buffers.iter().try_fold(0_usize, |total, buffer| total.checked_add(buffer.len()));
-    total.ok_or_else(|| DistError::value("the tensors have more bytes than memory has"))
+    let scaled = buffer.copied()?;
+    scaled.premultiply(op)?;
+    Ok(Some(scaled))
 }
 
 fn check_len(input: usize, output: usize) -> Result<()> {
@@ -539,13 +517,13 @@ fn parts(
     place: CommunicatorFacts,
 ) -> Result<Vec<(usize, Buffer)>> {
     let step = (place.limit / itemsize * itemsize).max(itemsize);
-    let part = |at| Ok((at, buffer.part(at, step.min(buffer.len() - at))?));
-    (0..buffer.len()).step_by(step).map(part).collect()
+    let part = |at| Ok((at, buffer.part(at, step.min(buffer.nbytes() - at))?));
+    (0..buffer.nbytes()).step_by(step).map(part).collect()
 }
 
 /// The parts of a message: one at least.
 fn message(buffer: &Buffer, place: CommunicatorFacts) -> Result<Vec<Buffer>> {
-    if buffer.len() == 0 {
+    if buffer.nbytes() == 0 {
         return Ok(vec![buffer.clone()]);
     }
     Ok(parts(buffer, 1, place)?.into_iter().map(|(_, part)| part).collect())

@@ -1,33 +1,23 @@
-//! The thread that makes all calls of MPI.
+//! What runs on the communicators of MPI.
 //!
-//! It starts what it is asked for without waiting, and asks MPI in turn whether each call has ended, so
-//! that messages and collectives of several communicators overlap, and none outlives its deadline. MPI
-//! moves data only while it is asked; so the thread spins while something happens, and sleeps between two
-//! rounds, longer and longer, when nothing does.
+//! Calls are started without waiting, and MPI is asked in turn whether each has ended, so that messages and
+//! collectives of several communicators overlap, and none outlives its deadline. Who asks: see `drive.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use corten_core::DType;
+
+use super::drive::{Ended, Rounds};
 use super::ffi::{Communicator, Mpi, RawHandle, Request};
 use super::plan::{CommunicatorFacts, Finish, Lane, Step};
-use super::queue::{Command, Member, Queue, Reply, Split, Started};
+use super::queue::{Command, Member, Reply, Split, Started};
+use crate::buffer::Buffer;
 use crate::{DistError, Result, Work};
 
 /// The most bytes of one step: as many as MPI counts, in whole pages.
 pub(super) const MAX_STEP: usize = 1 << 30;
-
-/// After so long without an event the thread sleeps between two rounds.
-const SPINNING: Duration = Duration::from_micros(50);
-
-/// A round that takes so long has moved data.
-const EVENTFUL: Duration = Duration::from_micros(20);
-
-/// The longest sleep while something runs.
-const MAX_SLEEP: Duration = Duration::from_millis(1);
-
-/// How long the end of the process waits for calls that are on their way.
-const LAST_CALLS: Duration = Duration::from_secs(5);
 
 /// The tag of messages within collectives, and of those before a communicator is made.
 const COLLECTIVE_TAG: i32 = 1;
@@ -47,7 +37,7 @@ struct Lanes<H> {
 struct Expected {
     bytes: usize,
     lane: Lane,
-    rest: Vec<super::ffi::Buffer>,
+    rest: Vec<Buffer>,
 }
 
 /// A call on its way.
@@ -66,50 +56,78 @@ enum Then {
     Split(Vec<usize>, Reply<Result<Arc<Member>>>),
 }
 
-/// The state of the thread.
-pub(super) struct Progress<'a, H> {
+/// The communicators, and what runs there. One thread at a time has them.
+pub(super) struct Communicators<H> {
     mpi: Mpi<H>,
-    queue: &'a Queue,
     members: Vec<Option<Lanes<H>>>,
     running: Vec<Running<H>>,
+    /// What has ended and has not been told.
+    ended: Vec<Ended>,
     limit: usize,
     largest_tag: i32,
 }
 
-impl<'a, H: RawHandle> Progress<'a, H> {
-    pub(super) fn new(mpi: Mpi<H>, queue: &'a Queue, limit: usize) -> Result<Self> {
+impl<H: RawHandle> Communicators<H> {
+    pub(super) fn new(mpi: Mpi<H>, limit: usize) -> Result<Self> {
         let largest_tag = mpi.largest_tag()?;
-        Ok(Self { mpi, queue, members: Vec::new(), running: Vec::new(), limit, largest_tag })
+        let (members, running, ended) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { mpi, members, running, ended, limit, largest_tag })
+    }
+}
+
+impl<H: RawHandle> Rounds for Communicators<H> {
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Start(started) => self.start(started),
+            Command::World(reply) => {
+                let made = self.world();
+                reply.set(made);
+            }
+            Command::Split(split) => self.split(split),
+            Command::Abort(member, reason) => self.break_off(&member, &reason),
+            Command::Release(member) => self.release(&member),
+        }
     }
 
-    /// Works until the process ends.
-    pub(super) fn run(mut self) {
-        let mut last_event = Instant::now();
-        let done = loop {
-            let round = Instant::now();
-            let mut is_eventful = false;
-            if let Some(command) = self.queue.pop() {
-                is_eventful = true;
-                if let Command::Finish(done) = command {
-                    break done;
+    /// Asks MPI for every call whether it has ended. Returns whether any request has.
+    fn poll(&mut self) -> bool {
+        let mut is_eventful = false;
+        let mut index = 0;
+        while index < self.running.len() {
+            match self.advance(index) {
+                Ok(Advance::Nothing) => index += 1,
+                Ok(Advance::Some) => {
+                    is_eventful = true;
+                    index += 1;
                 }
-                self.obey(command);
+                Ok(Advance::Ended) => {
+                    is_eventful = true;
+                    let ended = self.running.remove(index);
+                    self.end(ended);
+                }
+                Err(error) => {
+                    is_eventful = true;
+                    let failed = self.running.remove(index);
+                    self.fail(failed, &error);
+                    // Other calls of the communicator may have gone with it.
+                    index = 0;
+                }
             }
-            is_eventful |= self.poll();
-            let now = Instant::now();
-            if is_eventful || now - round > EVENTFUL {
-                last_event = now;
-            }
-            self.rest(now - last_event);
-        };
-        self.finish();
-        done.set(());
+        }
+        is_eventful
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    fn ended(&mut self) -> Vec<Ended> {
+        std::mem::take(&mut self.ended)
     }
 
     /// Ends MPI together with all ranks. Where a call has failed or is still on its way, MPI is left as it
     /// is: it would wait for ranks that do not come.
-    fn finish(mut self) {
-        let end = Instant::now() + LAST_CALLS;
+    fn finish(mut self: Box<Self>, end: Instant) {
         while !self.running.is_empty()
             && !HAS_FAILED.load(Ordering::Relaxed)
             && Instant::now() < end
@@ -121,39 +139,14 @@ impl<'a, H: RawHandle> Progress<'a, H> {
             self.mpi.finish();
         }
     }
+}
 
-    /// Waits a little before the next round, the longer the less happens. Spinning is short, and never by
-    /// giving the processor away: where it is busy, a thread that sleeps comes back sooner.
-    fn rest(&self, idle: Duration) {
-        if idle < SPINNING {
-            std::hint::spin_loop();
-        } else if self.running.is_empty() {
-            self.queue.wait(Duration::from_secs(1));
-        } else {
-            self.queue.wait((idle / 4).min(MAX_SLEEP));
-        }
-    }
-
-    fn obey(&mut self, command: Command) {
-        match command {
-            Command::Start(started) => self.start(started),
-            Command::World(reply) => {
-                let made = self.world();
-                reply.set(made);
-            }
-            Command::Split(split) => self.split(split),
-            Command::Abort(member, reason) => self.break_off(&member, &reason),
-            Command::Release(member) => self.release(&member),
-            // Taken by the loop.
-            Command::Finish(done) => done.set(()),
-        }
-    }
-
+impl<H: RawHandle> Communicators<H> {
     /// Begins all steps of a call.
     fn start(&mut self, started: Started) {
         let Started { member, work, plan, deadline, is_point_to_point } = started;
         if let Some(error) = member.broken() {
-            work.fail(error);
+            self.ended.push(Ended::failed(work, error));
             return;
         }
         let mut requests = Vec::new();
@@ -162,7 +155,7 @@ impl<'a, H: RawHandle> Progress<'a, H> {
                 Ok(request) => requests.push(request),
                 Err(error) => {
                     let error = named(work.name(), &error);
-                    work.fail(error.clone());
+                    self.ended.push(Ended::failed(work, error.clone()));
                     self.break_off(&member, &error);
                     return;
                 }
@@ -205,39 +198,11 @@ impl<'a, H: RawHandle> Progress<'a, H> {
             Step::Receive { buffer, from, lane, rest } => {
                 let (comm, tag) = lanes.of(lane);
                 let request = mpi.receive(&buffer, (from, tag), comm)?;
-                return Ok((request, Some(Expected { bytes: buffer.len(), lane, rest })));
+                return Ok((request, Some(Expected { bytes: buffer.nbytes(), lane, rest })));
             }
             Step::Barrier => mpi.barrier(comm),
         };
         Ok((request?, None))
-    }
-
-    /// Asks MPI for every call whether it has ended. Returns whether any request has.
-    fn poll(&mut self) -> bool {
-        let mut is_eventful = false;
-        let mut index = 0;
-        while index < self.running.len() {
-            match self.advance(index) {
-                Ok(Advance::Nothing) => index += 1,
-                Ok(Advance::Some) => {
-                    is_eventful = true;
-                    index += 1;
-                }
-                Ok(Advance::Ended) => {
-                    is_eventful = true;
-                    let ended = self.running.remove(index);
-                    self.end(ended);
-                }
-                Err(error) => {
-                    is_eventful = true;
-                    let failed = self.running.remove(index);
-                    self.fail(failed, &error);
-                    // Other calls of the communicator may have gone with it.
-                    index = 0;
-                }
-            }
-        }
-        is_eventful
     }
 
     /// Asks for the requests of one call.
@@ -286,7 +251,7 @@ impl<'a, H: RawHandle> Progress<'a, H> {
         match ended.then {
             Then::Finish(work, finish) => {
                 let size = ended.member.place.size;
-                work.finish(finish.into_iter().try_for_each(|finish| finish.run(size)));
+                self.ended.push(Ended { work, result: Ok(()), finish, size });
             }
             Then::Split(ranks, reply) => reply.set(self.subset(&ended.member, &ranks)),
         }
@@ -298,7 +263,7 @@ impl<'a, H: RawHandle> Progress<'a, H> {
         let is_message = failed.is_point_to_point && failed.requests.is_empty();
         let error = &named(failed.name(), error);
         match failed.then {
-            Then::Finish(work, _) => work.fail(error.clone()),
+            Then::Finish(work, _) => self.ended.push(Ended::failed(work, error.clone())),
             Then::Split(_, reply) => reply.set(Err(error.clone())),
         }
         if !is_message {
@@ -316,7 +281,7 @@ impl<'a, H: RawHandle> Progress<'a, H> {
         self.running = running;
         for failed in <Vec<Running<H>>>::into_iter(failed) {
             match failed.then {
-                Then::Finish(work, _) => work.fail(reason.clone()),
+                Then::Finish(work, _) => self.ended.push(Ended::failed(work, reason.clone())),
                 Then::Split(_, reply) => reply.set(Err(reason.clone())),
             }
         }
@@ -328,7 +293,7 @@ impl<'a, H: RawHandle> Progress<'a, H> {
         self.member(collective)
     }
 
-    /// Before MPI makes a communicator, which keeps this thread until all have come, its ranks tell the
+    /// Before MPI makes a communicator, which keeps the thread until all have come, its ranks tell the
     /// first one that they are there, and hear from it when all are.
     fn split(&mut self, split: Split) {
         let Split { member, ranks, deadline, reply } = split;
@@ -348,7 +313,7 @@ impl<'a, H: RawHandle> Progress<'a, H> {
         if let Some(error) = member.broken() {
             return Err(error);
         }
-        let (lanes, nothing) = (self.lanes(member)?, super::ffi::Buffer::scratch(0)?);
+        let (lanes, nothing) = (self.lanes(member)?, Buffer::scratch(0, DType::UInt8)?);
         let (comm, rank) = (lanes.collective, member.place.rank);
         let Some((&first, others)) = ranks.split_first() else { return Ok(Vec::new()) };
         let mut requests = Vec::new();
@@ -364,7 +329,7 @@ impl<'a, H: RawHandle> Progress<'a, H> {
     }
 
     fn subset(&mut self, member: &Member, ranks: &[usize]) -> Result<Arc<Member>> {
-        let (lanes, nothing) = (self.lanes(member)?, super::ffi::Buffer::scratch(0)?);
+        let (lanes, nothing) = (self.lanes(member)?, Buffer::scratch(0, DType::UInt8)?);
         let mut answers = Vec::new();
         if let Some((first, others)) = ranks.split_first()
             && *first == member.place.rank

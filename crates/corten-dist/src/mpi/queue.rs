@@ -1,14 +1,14 @@
-//! What other threads ask the progress thread for.
+//! What threads ask of MPI, in the order in which they do.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::plan::{CommunicatorFacts, Plan};
 use crate::{DistError, Result, Work};
 
-/// A communicator of the progress thread, by its number, as other threads know it.
+/// A communicator, by its number.
 pub(super) struct Member {
     pub(super) number: usize,
     pub(super) place: CommunicatorFacts,
@@ -60,45 +60,80 @@ pub(super) enum Command {
     Abort(Arc<Member>, DistError),
     /// Gives a communicator up.
     Release(Arc<Member>),
-    /// Ends MPI.
-    Finish(Reply<()>),
 }
 
-/// Commands on their way. No part of it is a thread's own, so that it works while the process exits.
+/// Commands on their way, and the sleep of the thread that comes for them. No part of it is a thread's own,
+/// so that it works while the process exits.
 #[derive(Default)]
 pub(super) struct Queue {
-    commands: Mutex<VecDeque<Command>>,
-    filled: Condvar,
+    state: Mutex<QueueState>,
+    woken: Condvar,
     len: AtomicUsize,
 }
 
+#[derive(Default)]
+struct QueueState {
+    commands: VecDeque<Command>,
+    /// Whether the thread is to look again before it sleeps.
+    is_woken: bool,
+    /// Who waits for the end of MPI.
+    finish: Option<Reply<()>>,
+}
+
 impl Queue {
+    /// Adds a command; [`wake`](Self::wake) has the thread come for it.
     pub(super) fn push(&self, command: Command) {
-        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        commands.push_back(command);
-        self.len.store(commands.len(), Ordering::Release);
-        drop(commands);
-        self.filled.notify_one();
+        let mut state = self.lock();
+        state.commands.push_back(command);
+        self.len.store(state.commands.len(), Ordering::SeqCst);
     }
 
     /// The next command, if there is one.
     pub(super) fn pop(&self) -> Option<Command> {
-        if self.len.load(Ordering::Acquire) == 0 {
+        if self.is_empty() {
             return None;
         }
-        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        let command = commands.pop_front();
-        self.len.store(commands.len(), Ordering::Release);
+        let mut state = self.lock();
+        let command = state.commands.pop_front();
+        self.len.store(state.commands.len(), Ordering::SeqCst);
         command
     }
 
-    /// Sleeps until there is a command, for `timeout` at most.
-    pub(super) fn wait(&self, timeout: Duration) {
-        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        if commands.is_empty() {
+    /// Whether there is no command.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len.load(Ordering::SeqCst) == 0
+    }
+
+    /// Ends the thread's sleep, or keeps it from the next one.
+    pub(super) fn wake(&self) {
+        self.lock().is_woken = true;
+        self.woken.notify_one();
+    }
+
+    /// Sleeps until the thread is woken, for `timeout` at most.
+    pub(super) fn sleep(&self, timeout: Duration) {
+        let mut state = self.lock();
+        if !state.is_woken {
             // Which of the two it was does not matter.
-            drop(self.filled.wait_timeout(commands, timeout));
+            let slept = self.woken.wait_timeout(state, timeout);
+            state = slept.unwrap_or_else(PoisonError::into_inner).0;
         }
+        state.is_woken = false;
+    }
+
+    /// Has the thread end MPI, and then answer.
+    pub(super) fn finish(&self, done: Reply<()>) {
+        self.lock().finish = Some(done);
+        self.wake();
+    }
+
+    /// Who waits for the end of MPI, once somebody does.
+    pub(super) fn to_finish(&self) -> Option<Reply<()>> {
+        self.lock().finish.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

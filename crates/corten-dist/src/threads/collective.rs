@@ -5,8 +5,8 @@ use corten_ops::Tensor;
 use crate::engine::Call;
 use crate::error::{DistError, Result};
 use crate::memory::{copy_bytes, flat, part};
-use crate::reduce::reduce;
 use crate::reduce_op::ReduceOp;
+use crate::reduction::reduce;
 
 /// What each rank's call has, in the order of ranks; the calls are of one kind.
 macro_rules! each {

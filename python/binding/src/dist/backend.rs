@@ -61,6 +61,10 @@ impl Class for PyBackend {
                     }
                     Ok(Obj::none())
                 }),
+                method!("set_store_rank", |s: &Obj, args: Args<'_>| {
+                    inner(s).set_store_rank(count(arg(&args, 0)?)?);
+                    Ok(Obj::none())
+                }),
                 method!("abort", |s: &Obj, args: Args<'_>| {
                     let (backend, reason) = (inner(s), text(&args, 0)?);
                     detached(|| {

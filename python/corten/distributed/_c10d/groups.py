@@ -77,6 +77,7 @@ def init_process_group(
     if store is None and init_method is None:
         init_method = "env://"
     name = _process_group_name(_ranks or [], use_hashed_name=bool(_ranks))
+    is_served = False
     if backend == Backend.MPI:
         _warn_mpi_assigns(world_size, rank)
         world_size = rank = -1
@@ -84,11 +85,17 @@ def init_process_group(
     else:
         if store is None:
             store, rank, world_size = _meet(backend, init_method, rank, world_size, timeout)
+            # The first rank serves a store over TCP, unless torchrun does, whose store has a prefix.
+            is_served = isinstance(store, native.TCPStore)
         store = PrefixStore("default_pg", store)
     group, _ = _new_process_group_helper(
         world_size, rank, [], backend, store, name, backend_options=pg_options, timeout=timeout,
         device_id=device_id, group_desc="default_pg",
     )
+    if is_served:
+        for each in group._backends():
+            if each._handle is not None:
+                each._handle.set_store_rank(0)
     _update_default_pg(group)
     _world.pg_group_ranks[group] = {i: i for i in range(group.size())}
     _world.state.backend = _world.pg_map[group][0]

@@ -1,6 +1,5 @@
 //! A library of MPI, and the calls that run in it. All `unsafe` of the engine is in this folder.
 
-mod buffer;
 mod loader;
 mod process;
 mod reduce;
@@ -15,26 +14,33 @@ use std::ptr;
 
 use corten_core::DType;
 
-pub(in crate::mpi) use buffer::Buffer;
 pub(in crate::mpi) use loader::Opened;
 pub(in crate::mpi) use process::{at_exit, host_name};
-pub(in crate::mpi) use reduce::Reduced;
 pub(in crate::mpi) use reduction::Reduction;
 pub(in crate::mpi) use table::RawHandle;
 use table::{Constants, Functions, Status};
-use table::{Datatype, Dialect, Predefined};
+use table::{Datatype, Dialect};
 
+use crate::buffer::Buffer;
+use crate::reduction::Combination;
 use crate::{DistError, Result};
 
-/// A started library. It stays on the thread that started it, which makes all calls.
+/// A started library. One thread at a time calls it, and where [`Mpi::is_shared`] says no, only the one that
+/// started it.
 pub(in crate::mpi) struct Mpi<H> {
     functions: Functions<H>,
     constants: Constants<H>,
     /// Reductions that MPI does not have, made when first needed.
-    operations: RefCell<HashMap<(DType, Predefined), H>>,
+    operations: RefCell<HashMap<(DType, Combination), H>>,
     /// Whether this started the library, and so has to end it.
     is_owner: bool,
+    /// Whether any thread may call it.
+    is_shared: bool,
 }
+
+// SAFETY: handles name objects of the library, which belong to no thread. One thread at a time calls it, and
+// others than the one that started it only where it was granted that several may.
+unsafe impl<H> Send for Mpi<H> {}
 
 /// What is done with the opened library, whichever handles it has.
 pub(in crate::mpi) trait Task {
@@ -75,12 +81,18 @@ fn dialect(library: &Opened) -> Dialect {
 #[derive(Clone, Copy)]
 pub(in crate::mpi) struct Communicator<H>(H);
 
+// SAFETY: as for the library.
+unsafe impl<H> Send for Communicator<H> {}
+
 /// A call on its way. Memory of one that has not ended is never freed: MPI may still write there.
 pub(in crate::mpi) struct Request<H> {
     handle: H,
     buffers: ManuallyDrop<[Option<Buffer>; 2]>,
     is_done: bool,
 }
+
+// SAFETY: as for the library.
+unsafe impl<H> Send for Request<H> {}
 
 impl<H> Drop for Request<H> {
     fn drop(&mut self) {
@@ -102,8 +114,13 @@ pub(in crate::mpi) struct Received {
 
 impl<H: RawHandle> Mpi<H> {
     fn start(functions: Functions<H>, constants: Constants<H>) -> Result<Self> {
-        let mut mpi =
-            Self { functions, constants, operations: RefCell::default(), is_owner: false };
+        let mut mpi = Self {
+            functions,
+            constants,
+            operations: RefCell::default(),
+            is_owner: false,
+            is_shared: true,
+        };
         let (mut started, mut ended, mut level) = (0, 0, 0);
         // SAFETY: these two may be called at any time, and write a number each.
         unsafe {
@@ -133,7 +150,7 @@ impl<H: RawHandle> Mpi<H> {
             (mpi.functions.MPI_Init_thread)(ptr::null_mut(), ptr::null_mut(), wanted, &mut level)
         };
         mpi.check("MPI_Init_thread", code)?;
-        mpi.is_owner = true;
+        (mpi.is_owner, mpi.is_shared) = (true, level >= wanted);
         if level < mpi.constants.thread_funneled {
             return Err(DistError::backend("this MPI cannot be called from a thread of a program"));
         }
@@ -166,7 +183,12 @@ impl<H: RawHandle> Mpi<H> {
         text.lines().next().unwrap_or_default().trim_matches(['\0', ' ']).to_owned()
     }
 
-    /// Ends the library, if this started it. Waits until all ranks do so.
+    /// Whether any thread may call it, one at a time, and not only the one that started it.
+    pub(in crate::mpi) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// Ends the library, if this started it, on the thread that did. Waits until all ranks do so.
     pub(in crate::mpi) fn finish(self) {
         let mut ended = 0;
         // SAFETY: may be called at any time.
@@ -291,18 +313,18 @@ impl<H: RawHandle> Mpi<H> {
     }
 
     fn operation(&self, reduction: Reduction) -> Result<H> {
-        let (dtype, operation) = (reduction.dtype, reduction.operation);
-        let Some(function) = reduce::user_function(dtype, operation) else {
-            return Ok(self.constants.operations[operation as usize]);
+        let (dtype, combination) = (reduction.dtype, reduction.combination);
+        let Some(function) = reduce::user_function(dtype, combination) else {
+            return Ok(self.constants.operations[combination as usize]);
         };
-        if let Some(&made) = self.operations.borrow().get(&(dtype, operation)) {
+        if let Some(&made) = self.operations.borrow().get(&(dtype, combination)) {
             return Ok(made);
         }
         let mut made = H::of(0);
         // SAFETY: the function takes what MPI gives it, and commutes.
         let code = unsafe { (self.functions.MPI_Op_create)(function, 1, &mut made) };
         self.check("MPI_Op_create", code)?;
-        self.operations.borrow_mut().insert((dtype, operation), made);
+        self.operations.borrow_mut().insert((dtype, combination), made);
         Ok(made)
     }
 
@@ -326,7 +348,7 @@ impl<H: RawHandle> Mpi<H> {
         (to, tag): (usize, i32),
         comm: Communicator<H>,
     ) -> Result<Request<H>> {
-        let (len, to) = (count(buffer.len())?, count(to)?);
+        let (len, to) = (count(buffer.nbytes())?, count(to)?);
         let byte = self.datatype(Datatype::Byte);
         // SAFETY: the request keeps the `len` bytes of the buffer until the call has ended.
         self.begin("MPI_Isend", [Some(buffer), None], |mpi, request| unsafe {
@@ -342,7 +364,7 @@ impl<H: RawHandle> Mpi<H> {
         comm: Communicator<H>,
     ) -> Result<Request<H>> {
         let from = from.map_or(Ok(self.constants.any_source), count)?;
-        let (len, byte) = (count(buffer.len())?, self.datatype(Datatype::Byte));
+        let (len, byte) = (count(buffer.nbytes())?, self.datatype(Datatype::Byte));
         // SAFETY: the request keeps the `len` bytes of the buffer until the call has ended.
         self.begin("MPI_Irecv", [Some(buffer), None], |mpi, request| unsafe {
             (mpi.MPI_Irecv)(buffer.pointer().cast(), len, byte, from, tag, comm.0, request)
@@ -364,7 +386,7 @@ impl<H: RawHandle> Mpi<H> {
         root: usize,
         comm: Communicator<H>,
     ) -> Result<Request<H>> {
-        let (len, root) = (count(buffer.len())?, count(root)?);
+        let (len, root) = (count(buffer.nbytes())?, count(root)?);
         let byte = self.datatype(Datatype::Byte);
         // SAFETY: the request keeps the `len` bytes of the buffer until the call has ended.
         self.begin("MPI_Ibcast", [Some(buffer), None], |mpi, request| unsafe {
@@ -381,7 +403,7 @@ impl<H: RawHandle> Mpi<H> {
         comm: Communicator<H>,
     ) -> Result<Request<H>> {
         let len = elements(output, reduction)?;
-        let send = self.or_in_place(input, output.len())?;
+        let send = self.or_in_place(input, output.nbytes())?;
         let (datatype, op) = (self.datatype(reduction.datatype), self.operation(reduction)?);
         // SAFETY: the request keeps both buffers, each of `len` elements, until the call has ended.
         self.begin("MPI_Iallreduce", [input, Some(output)], |mpi, request| unsafe {
@@ -402,7 +424,7 @@ impl<H: RawHandle> Mpi<H> {
     ) -> Result<Request<H>> {
         let Some(given) = output.or(input) else { return Err(no_buffer("MPI_Ireduce")) };
         let (len, root) = (elements(given, reduction)?, count(root)?);
-        let send = self.or_in_place(input, given.len())?;
+        let send = self.or_in_place(input, given.nbytes())?;
         let recv = output.map_or(ptr::null_mut(), Buffer::pointer).cast();
         let (datatype, op) = (self.datatype(reduction.datatype), self.operation(reduction)?);
         // SAFETY: the request keeps both buffers, each of `len` elements, until the call has ended. Ranks
@@ -445,7 +467,7 @@ impl<H: RawHandle> Mpi<H> {
         comm: Communicator<H>,
     ) -> Result<Request<H>> {
         let (_, size) = self.rank_and_size(comm)?;
-        let bytes = output.len() / size.max(1);
+        let bytes = output.nbytes() / size.max(1);
         let send = self.or_in_place(input, bytes)?;
         let (len, byte) = (count(bytes)?, self.datatype(Datatype::Byte));
         // SAFETY: the request keeps the `len` bytes of the input, and the output with as many for each rank,
@@ -467,7 +489,8 @@ impl<H: RawHandle> Mpi<H> {
         if let Some(output) = output {
             self.check_times(output, input, comm)?;
         }
-        let (len, root, byte) = (count(input.len())?, count(root)?, self.datatype(Datatype::Byte));
+        let (len, root, byte) =
+            (count(input.nbytes())?, count(root)?, self.datatype(Datatype::Byte));
         let recv = output.map_or(ptr::null_mut(), Buffer::pointer).cast();
         // SAFETY: the request keeps the `len` bytes of the input, and the output with as many for each rank,
         // until the call has ended. Ranks but `root` need no output.
@@ -488,7 +511,8 @@ impl<H: RawHandle> Mpi<H> {
         if let Some(input) = input {
             self.check_times(input, output, comm)?;
         }
-        let (len, root, byte) = (count(output.len())?, count(root)?, self.datatype(Datatype::Byte));
+        let (len, root, byte) =
+            (count(output.nbytes())?, count(root)?, self.datatype(Datatype::Byte));
         let send = input.map_or(ptr::null_mut(), Buffer::pointer).cast_const().cast();
         // SAFETY: the request keeps the `len` bytes of the output, and the input with as many for each rank,
         // until the call has ended. Ranks but `root` need no input.
@@ -501,8 +525,8 @@ impl<H: RawHandle> Mpi<H> {
     /// The input's address, or what stands for the output's. The input must have `bytes` bytes.
     fn or_in_place(&self, input: Option<&Buffer>, bytes: usize) -> Result<*const c_void> {
         match input {
-            Some(input) if input.len() == bytes => Ok(input.pointer().cast_const().cast()),
-            Some(input) => Err(wrong_size(input.len(), bytes)),
+            Some(input) if input.nbytes() == bytes => Ok(input.pointer().cast_const().cast()),
+            Some(input) => Err(wrong_size(input.nbytes(), bytes)),
             None => Ok(self.constants.in_place.cast_const()),
         }
     }
@@ -510,9 +534,9 @@ impl<H: RawHandle> Mpi<H> {
     /// Whether `whole` has the bytes of `part` for each rank.
     fn check_times(&self, whole: &Buffer, part: &Buffer, comm: Communicator<H>) -> Result<()> {
         let (_, size) = self.rank_and_size(comm)?;
-        match part.len().checked_mul(size) {
-            Some(bytes) if bytes == whole.len() => Ok(()),
-            _ => Err(wrong_size(whole.len(), part.len().saturating_mul(size))),
+        match part.nbytes().checked_mul(size) {
+            Some(bytes) if bytes == whole.nbytes() => Ok(()),
+            _ => Err(wrong_size(whole.nbytes(), part.nbytes().saturating_mul(size))),
         }
     }
 }
@@ -527,7 +551,7 @@ fn no_buffer(name: &str) -> DistError {
 
 /// How many elements a buffer has.
 fn elements(buffer: &Buffer, reduction: Reduction) -> Result<c_int> {
-    count(buffer.len() / reduction.dtype.itemsize().max(1))
+    count(buffer.nbytes() / reduction.dtype.itemsize().max(1))
 }
 
 /// A number as MPI takes it.

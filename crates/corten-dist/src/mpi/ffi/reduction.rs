@@ -2,7 +2,8 @@
 
 use corten_core::DType;
 
-use super::table::{Datatype, Predefined};
+use super::table::Datatype;
+use crate::reduction::Combination;
 use crate::{DistError, ReduceOp, Result};
 
 /// Elements of a dtype, and how they are combined.
@@ -11,7 +12,7 @@ pub(in crate::mpi) struct Reduction {
     pub(super) dtype: DType,
     /// Of the same size as the dtype.
     pub(super) datatype: Datatype,
-    pub(super) operation: Predefined,
+    pub(super) combination: Combination,
 }
 
 impl Reduction {
@@ -20,37 +21,18 @@ impl Reduction {
     /// # Errors
     /// `Runtime` for dtypes and reductions that make no sense.
     pub(in crate::mpi) fn of(op: &ReduceOp, dtype: DType) -> Result<Self> {
-        op.check(dtype)?;
-        let operation = match op {
-            ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_) => Predefined::Sum,
-            ReduceOp::Product => Predefined::Product,
-            ReduceOp::Min => Predefined::Min,
-            ReduceOp::Max => Predefined::Max,
-            ReduceOp::BitAnd => Predefined::BitAnd,
-            ReduceOp::BitOr => Predefined::BitOr,
-            ReduceOp::BitXor => Predefined::BitXor,
-        };
-        let operation = if dtype == DType::Bool { of_bools(operation) } else { operation };
+        let combination = Combination::of(op, dtype)?;
         let Some(datatype) = datatype(dtype) else {
             return Err(DistError::runtime(format!(
                 "the mpi back end cannot reduce tensors of dtype {dtype}"
             )));
         };
-        Ok(Self { dtype, datatype, operation })
+        Ok(Self { dtype, datatype, combination })
     }
 
     /// Bytes per element.
     pub(in crate::mpi) fn itemsize(self) -> usize {
         self.dtype.itemsize()
-    }
-}
-
-/// Bools are bytes that are 0 or 1: their sum is whether any is true, their product whether all are.
-fn of_bools(operation: Predefined) -> Predefined {
-    match operation {
-        Predefined::Sum | Predefined::Max => Predefined::BitOr,
-        Predefined::Product | Predefined::Min => Predefined::BitAnd,
-        other => other,
     }
 }
 

@@ -141,25 +141,12 @@ pub(in crate::mpi) enum Datatype {
     DoubleComplex,
 }
 
-/// A reduction that MPI has itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names of MPI")]
-pub(in crate::mpi) enum Predefined {
-    Sum,
-    Product,
-    Min,
-    Max,
-    BitAnd,
-    BitOr,
-    BitXor,
-}
-
 /// What has another value in each dialect.
 pub(super) struct Constants<H> {
     pub(super) world: H,
     /// In the order of [`Datatype`].
     pub(super) datatypes: [H; 13],
-    /// In the order of [`Predefined`].
+    /// In the order of [`crate::reduction::Combination`].
     pub(super) operations: [H; 7],
     pub(super) request_null: H,
     pub(super) errors_return: H,

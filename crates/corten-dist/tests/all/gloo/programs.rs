@@ -179,10 +179,12 @@ fn refused(rank: &Rank) {
     let float = Numbers { dtype: DType::Float32, count: 3 };
     let complex = Numbers { dtype: DType::Complex64, count: 3 };
     let integer = Numbers { dtype: DType::Int32, count: 3 };
+    let truth = Numbers { dtype: DType::Bool, count: 3 };
     for (numbers, op) in [
         (float, ReduceOp::BitAnd),
         (complex, ReduceOp::Max),
         (integer, ReduceOp::PremulSum(Factor::Number(2.0))),
+        (truth, ReduceOp::Avg),
     ] {
         let work = rank.begin(Call::AllReduce { tensor: rank.own(&numbers, 0), op });
         assert!(work.wait(None).is_err());

@@ -1,6 +1,6 @@
 //! Elements and what they are reduced to, computed in one process.
 
-use corten_core::{DType, bf16, f16};
+use corten_core::{DType, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, bf16, f16};
 use corten_dist::{Factor, ReduceOp};
 
 /// Small numbers, exact in every dtype, and so are their sums and products over four ranks.
@@ -30,9 +30,13 @@ fn encoded(dtype: DType, value: i64) -> Vec<u8> {
         DType::Int32 | DType::UInt32 => (value as i32).to_le_bytes().to_vec(),
         DType::Int64 | DType::UInt64 => value.to_le_bytes().to_vec(),
         DType::Float16 | DType::Complex32 => f16::from_f32(value as f32).to_le_bytes().to_vec(),
-        DType::BFloat16 => bf16::from_f32(value as f32).to_le_bytes().to_vec(),
+        DType::BFloat16 | DType::BComplex32 => bf16::from_f32(value as f32).to_le_bytes().to_vec(),
         DType::Float32 | DType::Complex64 => (value as f32).to_le_bytes().to_vec(),
         DType::Float64 | DType::Complex128 => (value as f64).to_le_bytes().to_vec(),
+        DType::Float8E5m2 => vec![F8E5M2::from_f32(value as f32).0],
+        DType::Float8E4m3fn => vec![F8E4M3FN::from_f32(value as f32).0],
+        DType::Float8E5m2fnuz => vec![F8E5M2FNUZ::from_f32(value as f32).0],
+        DType::Float8E4m3fnuz => vec![F8E4M3FNUZ::from_f32(value as f32).0],
         other => panic!("no elements of {}", other.name()),
     }
 }
@@ -42,7 +46,13 @@ fn decoded(dtype: DType, bytes: &[u8]) -> i64 {
         DType::Float16 | DType::Complex32 => {
             f16::from_le_bytes(bytes.try_into().expect("2 bytes")).to_f32() as i64
         }
-        DType::BFloat16 => bf16::from_le_bytes(bytes.try_into().expect("2 bytes")).to_f32() as i64,
+        DType::BFloat16 | DType::BComplex32 => {
+            bf16::from_le_bytes(bytes.try_into().expect("2 bytes")).to_f32() as i64
+        }
+        DType::Float8E5m2 => F8E5M2(bytes[0]).to_f32() as i64,
+        DType::Float8E4m3fn => F8E4M3FN(bytes[0]).to_f32() as i64,
+        DType::Float8E5m2fnuz => F8E5M2FNUZ(bytes[0]).to_f32() as i64,
+        DType::Float8E4m3fnuz => F8E4M3FNUZ(bytes[0]).to_f32() as i64,
         DType::Float32 | DType::Complex64 => {
             f32::from_le_bytes(bytes.try_into().expect("4 bytes")) as i64
         }
@@ -58,7 +68,8 @@ pub(super) fn reductions() -> Vec<(DType, ReduceOp)> {
     use DType::*;
     let integers = [UInt8, Int8, Int16, Int32, Int64, UInt16, UInt32, UInt64];
     let floats = [Float16, BFloat16, Float32, Float64];
-    let complex = [Complex32, Complex64, Complex128];
+    let narrow = [Float8E5m2, Float8E4m3fn, Float8E5m2fnuz, Float8E4m3fnuz];
+    let complex = [Complex32, BComplex32, Complex64, Complex128];
     let exact = [ReduceOp::Sum, ReduceOp::Product];
     let ordered = [ReduceOp::Min, ReduceOp::Max];
     let bits = [ReduceOp::BitAnd, ReduceOp::BitOr, ReduceOp::BitXor];
@@ -76,6 +87,10 @@ pub(super) fn reductions() -> Vec<(DType, ReduceOp)> {
     add(&integers, &scaled[..1]);
     for ops in [&exact[..], &ordered, &scaled] {
         add(&floats, ops);
+    }
+    // Of four ranks, the average of numbers that a float of 8 bits has need not be one.
+    for ops in [&exact[..1], &ordered, &scaled[1..]] {
+        add(&narrow, ops);
     }
     for ops in [&exact[..], &scaled] {
         add(&complex, ops);
@@ -120,7 +135,7 @@ fn quarters(dtype: DType, sum: i64, ranks: i64) -> Vec<u8> {
     let value = sum as f64 / ranks as f64;
     match dtype {
         DType::Float16 | DType::Complex32 => f16::from_f64(value).to_le_bytes().to_vec(),
-        DType::BFloat16 => bf16::from_f64(value).to_le_bytes().to_vec(),
+        DType::BFloat16 | DType::BComplex32 => bf16::from_f64(value).to_le_bytes().to_vec(),
         DType::Float32 | DType::Complex64 => (value as f32).to_le_bytes().to_vec(),
         _ => value.to_le_bytes().to_vec(),
     }

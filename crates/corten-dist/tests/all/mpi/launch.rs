@@ -21,7 +21,7 @@ pub fn launchers() -> Vec<Launcher> {
     if std::env::var(ROLE).is_ok() {
         return Vec::new();
     }
-    let named = std::env::var("CORTEN_TEST_MPIEXEC").ok();
+    let named = std::env::var("CORTEN_TEST_MPIEXEC").ok().filter(|named| !named.is_empty());
     let programs: Vec<PathBuf> = match &named {
         Some(named) => named.split(':').map(PathBuf::from).collect(),
         None => {
