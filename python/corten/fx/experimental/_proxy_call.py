@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import corten
 from corten import ops
+from corten._decomp._tables import Composite
 from corten._tags import takes_numbers
 from corten.utils import _pytree as pytree
 
@@ -93,7 +94,7 @@ def _is_made_of_others(func):
 def decomposed(mode, func, args, kwargs):
     """The result of the function that the mode's table has for an operator, if it has one."""
     function = mode.decomposition_table.get(func)
-    if function is None:
+    if function is None or type(function) is Composite:
         return NotImplemented
     with mode:
         mode.decomp_layers += 1
