@@ -8,7 +8,7 @@ Every sample that an operator takes eagerly is run once more under each way:
     compile      a compiled function; its second and third calls
     functional   `func.functionalize`; `copies` with views removed, too
     real, fake_graph, symbolic   the graph that `make_fx` records, run on the sample
-    decomposed   the graph after `core_aten_decompositions`, whose operators are those of the core set
+    decomposed   the graph after `core_aten_decompositions`, in which no operator is left that PyTorch's table replaces
     fake, sizes  under `FakeTensorMode`, with known and with symbolic sizes: shapes, dtypes, strides
 
 The in-place form of an operator is run where it has one, and with `--gradients` the gradients of differentiable
@@ -18,6 +18,7 @@ own tool, so that refusals of both are told apart. Every operator runs in a proc
 
 import argparse
 import collections
+import functools
 import json
 import multiprocessing
 import os
@@ -112,7 +113,20 @@ def graph_of(library, program, mode):
 
     make_fx = import_module(f"{library.__name__}.fx.experimental.proxy_tensor").make_fx
     library.manual_seed(42)
-    return make_fx(program, table, mode, True)(*program.tensors)
+    made = make_fx(program, table, mode, True)(*program.tensors)
+    if table is not None:
+        left = sorted({str(node.target) for node in made.graph.nodes} & decomposed_by_pytorch())
+        if left:
+            raise AssertionError(f"left in the graph: {' '.join(left)}")
+    return made
+
+
+@functools.cache
+def decomposed_by_pytorch():
+    """The operators that PyTorch's table of the core set has functions for."""
+    from torch._decomp import core_aten_decompositions
+
+    return {str(op) for op in core_aten_decompositions()}
 
 
 def without_data(library, program, symbolic):
@@ -326,9 +340,17 @@ def run_all(options):
             if done:
                 process.join()
                 running.remove(item)
+                if options.json and number % 20 == 0:
+                    save(outcomes, options)
                 if options.progress:
                     print(OPS[number].full_name, file=sys.stderr, flush=True)
     return outcomes
+
+
+def save(outcomes, options):
+    """Writes what is known so far."""
+    with open(options.json, "w") as file:
+        json.dump(outcomes, file)
 
 
 def general(why):
@@ -382,8 +404,7 @@ def main():
     OPS.extend(carried.database(set(filter(None, options.ops.split(",")))))
     outcomes = run_all(options)
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump(outcomes, file)
+        save(outcomes, options)
     report(outcomes, options)
 
 
