@@ -240,6 +240,19 @@ def refusal_there(way, op, sample, variant, gradients):
     return None
 
 
+def strides(results):
+    """The strides of all tensors among results."""
+    return [tuple(leaf.stride()) for found in results for leaf in found if hasattr(leaf, "stride")]
+
+
+def strides_there(way, op, sample, variant, options):
+    """What `strides` gives of PyTorch under a way, in a list; an empty one where it refuses the sample."""
+    try:
+        return [strides(under(way, lambda: program_there(op, sample, variant, options.gradients)))]
+    except Exception:
+        return []
+
+
 def check(op, dtype, options, note):
     """The outcomes of the samples of one entry in one dtype."""
     gradients = options.gradients
@@ -273,6 +286,9 @@ def check_sample(op, dtype, place, sample, variant, options, note):
         there = None
         try:
             why = next(filter(None, (difference(want, got, way, values) for got in under(way, make))), None)
+            if why and way == "copies" and why.startswith("strides") and strides_there(way, op, sample, variant, options) \
+                    == [strides(under(way, make))]:
+                why = None
             outcome = "equal" if why is None else "differs"
         except Exception as error:
             outcome, why = "raises", text_of(error)

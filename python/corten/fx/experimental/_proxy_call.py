@@ -165,6 +165,16 @@ def _refuse_value(mode, func, leaves):
         )
 
 
+def record_value(tracer, tensor, number):
+    """Says of which node a number that is left open is the value: of the last one, which asked a tensor for it."""
+    slot = get_proxy_slot(tensor, tracer, None)
+    last = next(iter(reversed(tracer.graph.nodes)), None)
+    if slot is None or last is None or last.args != (slot.proxy.node,):
+        return
+    if last.target is ops.aten._local_scalar_dense.default:
+        track_tensor_tree(number, tracer.proxy(last), constant=None, tracer=tracer)
+
+
 def _is_small(result):
     leaves = pytree.tree_leaves(result)
     return all(leaf.numel() <= CONSTANT_NUMEL_LIMIT for leaf in leaves if isinstance(leaf, corten.Tensor))
