@@ -3,10 +3,48 @@
 from __future__ import annotations
 
 import collections
+import functools
 
 from ._register import decomposition_table, overloads_of
 
-__all__ = ["CustomDecompTable", "core_aten_decompositions"]
+__all__ = ["Composite", "CustomDecompTable", "composites", "core_aten_decompositions"]
+
+
+class Composite:
+    """What stands in a table for an operator that is made of others: traces record those, unless the operator is
+    taken out of the table of :meth:`ExportedProgram.run_decompositions`."""
+
+    def __init__(self, overload):
+        self.overload = overload
+
+    def __call__(self, *args, **kwargs):
+        return self.overload.decompose(*args, **kwargs)
+
+
+#: Operators that may give one of their operands, or write to one, although their schemas do not say so.
+_MAY_ALIAS = frozenset((
+    "atleast_1d", "atleast_2d", "atleast_3d", "batch_norm", "instance_norm", "_batch_norm_impl_index", "rrelu",
+    "meshgrid", "cartesian_prod", "is_nonzero", "item", "_assert_tensor_metadata",
+))
+
+
+@functools.cache
+def composites():
+    """The operators that are made of others, and neither write nor give views, with what stands for them."""
+    from corten import ops
+    from corten._dispatch_tables import _dispatch_get_all_op_names
+
+    found = {}
+    for name in _dispatch_get_all_op_names():
+        space, _, rest = name.partition("::")
+        packet, _, overload = rest.partition(".")
+        if space != "aten" or packet in _MAY_ALIAS or packet.startswith("_"):
+            continue
+        op = getattr(getattr(ops.aten, packet), overload or "default")
+        schema = str(op._schema)
+        if op._is_composite and "(a" not in schema and "Tensor" in schema.rpartition(" -> ")[2]:
+            found[op] = Composite(op)
+    return found
 
 
 class CustomDecompTable(collections.UserDict):
@@ -50,4 +88,6 @@ def core_aten_decompositions():
     from corten.ops import aten
 
     own = {aten.addmm.default}
-    return CustomDecompTable({op: function for op, function in decomposition_table.items() if op not in own})
+    return CustomDecompTable(
+        composites() | {op: function for op, function in decomposition_table.items() if op not in own}
+    )

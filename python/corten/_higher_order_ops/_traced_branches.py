@@ -34,6 +34,7 @@ class Trace:
 
     def __init__(self, mode, functions, operands):
         self.mode, self.tracer = mode, mode.tracer
+        self.operands = [one for given in operands for one in given]
         self.is_real = mode.tracing_mode == "real"
         inner = "real" if self.is_real else "fake"
         with disable_proxy_modes_tracing():
@@ -42,6 +43,8 @@ class Trace:
                 for function, given in zip(functions, operands)
             ]
             self.captured = self._captured()
+            for graph in self.graphs:
+                _remove_aliases(graph.graph)
             for graph in self.graphs:
                 self._take(graph)
 
@@ -82,6 +85,12 @@ class Trace:
             for name, graph in zip(names, self.graphs)
         ]
         proxy = self.tracer.create_proxy("call_function", operator, arrange(*nodes), {}, name=operator.name())
+        known = {id(one) for one in (*self.operands, *self.captured)}
+        with disable_proxy_modes_tracing():
+            # An operand keeps its own node.
+            results = tuple(
+                one.clone() if isinstance(one, corten.Tensor) and id(one) in known else one for one in results
+            )
         track_tensor_tree(results, proxy, constant=None, tracer=self.tracer)
         return results
 
@@ -103,6 +112,13 @@ class Trace:
         return f"{name}_{number}"
 
 
+def _remove_aliases(graph):
+    """Without tensors that are others under another name: those by which derivatives begin."""
+    for node in graph.find_nodes(op="call_function", target=corten.ops.aten.alias.default):
+        node.replace_all_uses_with(node.args[0])
+        graph.erase_node(node)
+
+
 def _distinct(operands):
     """The operands, each another tensor: in a trace, one tensor has one node."""
     seen, made = set(), []
@@ -122,6 +138,15 @@ def _constants(graph):
     ]
 
 
+def lifted(mode, functions, operands):
+    """Functions and further operands: values of the trace around that the functions use and that have a gradient."""
+    if not corten.is_grad_enabled():
+        return functions, ()
+    with corten.no_grad():
+        trace = Trace(mode, functions, [operands] * len(functions))
+    return (trace.graphs, tuple(trace.captured)) if needs_grad(trace.captured) else (functions, ())
+
+
 class _Differentiable(corten.autograd.Function):
     """A call whose derivative is another call, of the derivatives of its functions."""
 
@@ -129,18 +154,20 @@ class _Differentiable(corten.autograd.Function):
     def forward(ctx, forward, backward, *operands):
         ctx.backward, ctx.operands = backward, operands
         results = forward(*operands)
+        ctx.kinds = list(map(_has_gradient, results))
         ctx.mark_non_differentiable(*(
-            one for one in results if isinstance(one, corten.Tensor) and not one.is_floating_point()
+            one for one, kind in zip(results, ctx.kinds) if isinstance(one, corten.Tensor) and not kind
         ))
         return tuple(results)
 
     @staticmethod
     def backward(ctx, *grads):
-        return None, None, *ctx.backward(ctx.operands, grads)
+        return None, None, *ctx.backward(ctx.operands, [grad for grad, kind in zip(grads, ctx.kinds) if kind])
 
 
 def differentiable(forward, backward, operands):
-    """The results of ``forward(*operands)``, with ``backward(operands, grads)`` as their derivative."""
+    """The results of ``forward(*operands)``, with ``backward(operands, grads)`` as their derivative: of the gradients
+    of those results that have one."""
     return _Differentiable.apply(forward, backward, *operands)
 
 
@@ -152,10 +179,8 @@ def gradients(function, operands, grads):
             one.detach().requires_grad_() if _has_gradient(one) else one for one in operands
         ]
         made = function(*given)
-        pairs = [
-            (one, grad) for one, grad in zip(made, grads)
-            if isinstance(one, corten.Tensor) and one.requires_grad and grad is not None
-        ]
+        results = filter(_has_gradient, made)
+        pairs = [(one, grad) for one, grad in zip(results, grads) if one.requires_grad]
         wanted = [one for one in given if _has_gradient(one)]
         if not pairs:
             return [corten.zeros_like(one) for one in wanted]

@@ -73,6 +73,8 @@ class AssociativeScanOp(HigherOrderOperator):
         with disabled_proxy_modes():
             slices = [x.select(0, 0) for x in xs]
         trace = Trace(mode, (combine_fn,), ((*slices, *slices, *additional_inputs),))
+        if needs_grad(trace.captured):
+            return self.run(combine_fn, xs, additional_inputs)
         more = (*additional_inputs, *trace.captured)
         with disabled_proxy_modes():
             if trace.is_real:

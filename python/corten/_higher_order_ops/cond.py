@@ -79,12 +79,13 @@ class CondOp(HigherOrderOperator):
     def trace(self, mode, pred, true_fn, false_fn, operands):
         """A node with the graphs of both functions; where an operand has a gradient, the derivative is one, too."""
         from corten._higher_order_ops._traced_branches import (
-            differentiable, gradients, needs_grad, recording, spread,
+            differentiable, gradients, lifted, needs_grad, recording, spread,
         )
 
         if recording([pred]) is None:
             return self.run(pred, true_fn, false_fn, operands)
-        functions = (true_fn, false_fn)
+        functions, more = lifted(mode, (true_fn, false_fn), operands)
+        operands = (*operands, *more)
         if not needs_grad(operands):
             return _traced(self, mode, pred, functions, operands)
 
@@ -94,7 +95,6 @@ class CondOp(HigherOrderOperator):
                 lambda *values, function=function: gradients(function, values[:count], values[count:])
                 for function in functions
             ]
-            grads = tuple(grad for grad in grads if grad is not None)
             return spread(operands, self(pred, *parts, (*operands, *grads)))
 
         return differentiable(lambda *given: _traced(self, mode, pred, functions, given), backward, operands)

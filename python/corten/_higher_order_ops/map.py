@@ -60,12 +60,15 @@ class MapImpl(HigherOrderOperator):
     def trace(self, mode, f, xs, pos_args):
         """A node with the graph of the function; where an operand has a gradient, the derivative is one, too."""
         from corten._higher_order_ops._traced_branches import (
-            differentiable, gradients, needs_grad, recording, spread,
+            differentiable, gradients, lifted, needs_grad, recording, spread,
         )
 
-        operands, count = (*xs, *pos_args), len(xs)
-        if recording(operands) is None:
+        if recording((*xs, *pos_args)) is None:
             return self.run(f, xs, pos_args)
+        with disabled_proxy_modes(), corten.no_grad():
+            slices = [x.select(0, 0) for x in xs]
+        (f,), more = lifted(mode, (f,), (*slices, *pos_args))
+        operands, count = (*xs, *pos_args, *more), len(xs)
 
         def forward(*given):
             return _traced(self, mode, f, given[:count], given[count:])
@@ -74,12 +77,13 @@ class MapImpl(HigherOrderOperator):
             return forward(*operands)
 
         def backward(operands, grads):
-            number, grads = len(grads), [grad.contiguous() for grad in grads]
+            rows = [*operands[:count], *grads]
 
             def part(*values):
-                return tuple(gradients(f, values[number:], values[:number]))
+                given = (*values[:count], *values[len(rows):])
+                return gradients(f, given, values[count:len(rows)])
 
-            found = spread(operands, self(part, [*grads, *operands[:count]], list(operands[count:])))
+            found = spread(operands, self(part, rows, list(operands[count:])))
             return [
                 one if one is None or place < count else one.sum(0) for place, one in enumerate(found)
             ]

@@ -66,6 +66,8 @@ class WhileLoopOp(HigherOrderOperator):
         if recording(operands) is None or not is_tensor or needs_grad(operands):
             return self.run(cond_fn, body_fn, carried_inputs, additional_inputs)
         trace = Trace(mode, (cond_fn, body_fn), (operands, operands))
+        if needs_grad(trace.captured):
+            return self.run(cond_fn, body_fn, carried_inputs, additional_inputs)
         more = (*additional_inputs, *trace.captured)
         with disabled_proxy_modes():
             if trace.is_real:

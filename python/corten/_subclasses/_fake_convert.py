@@ -54,10 +54,12 @@ class FakeTensorConverter:
             return memo
         if t.is_quantized:
             raise UnsupportedFakeTensorException("quantized nyi in meta tensors")
-        if t.layout != corten.strided or t.is_nested:
+        if t.is_nested or t.layout != corten.strided and not getattr(t, "_of_parts", False):
             raise UnsupportedFakeTensorException(f"{t.layout} nyi in fake tensors")
         with _disable_current_modes():
-            if _is_wrapper(t):
+            if t.layout != corten.strided:
+                made = _from_sparse(fake_mode, t)
+            elif _is_wrapper(t):
                 made = self._from_wrapper(fake_mode, t, shape_env, source, symbolic_context)
             else:
                 made = self._from_plain(fake_mode, t, make_constant, shape_env, source, symbolic_context)
@@ -128,6 +130,31 @@ class FakeTensorConverter:
     def from_meta_and_device(self, fake_mode, t, device, pytype=None, dispatch_keys=None):
         """What stands for a tensor of a device, with the sizes and strides of a meta tensor."""
         return FakeTensor(fake_mode, t, device, pytype=pytype, dispatch_keys=dispatch_keys)
+
+
+def _from_sparse(fake_mode, t):
+    """A sparse tensor whose parts have no data: no entries, as nobody knows how many there are."""
+    def part(shape, dtype):
+        return FakeTensor(fake_mode, corten.empty(shape, dtype=dtype, device="meta"), t.device)
+
+    with corten.no_grad():
+        if t.layout == corten.sparse_coo:
+            from corten.sparse._entries import _shell
+
+            count = t.sparse_dim()
+            made = _shell(
+                part((count, 0), corten.int64), part((0, *t.shape[count:]), t.dtype), t.shape, t.is_coalesced()
+            )
+        else:
+            from corten.sparse._compressed import shell
+
+            compressed, plain, values = t._parts
+            lead = plain.dim() - 1
+            made = shell(
+                part(compressed.shape, compressed.dtype), part((*plain.shape[:-1], 0), plain.dtype),
+                part((*values.shape[:lead], 0, *values.shape[lead + 1:]), t.dtype), t.shape, t.layout,
+            )
+    return made.requires_grad_() if t.requires_grad else made
 
 
 class _Geometry:

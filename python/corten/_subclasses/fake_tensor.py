@@ -152,7 +152,10 @@ class FakeTensor(Tensor):
             raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
         mode = active_mode() or self.fake_mode
         with mode.within():
-            return mode.value_of(self)
+            found = mode.value_of(self)
+        if not isinstance(found, (int, float, complex)):
+            _record_value(self, found)
+        return found
 
     def tolist(self):
         """Nested lists of the values."""
@@ -211,6 +214,17 @@ class FakeTensor(Tensor):
             "a FakeTensor has no data and cannot be pickled or saved; keep its sizes and dtype, or save the tensor "
             "that it stands for"
         )
+
+
+def _record_value(fake, number):
+    """Makes a number that is left open a node of the trace in which its tensor is one."""
+    from corten._ops import proxy_mode
+
+    tracing = proxy_mode()
+    if tracing is not None:
+        from corten.fx.experimental._proxy_call import record_value
+
+        record_value(tracing.tracer, fake, number)
 
 
 def _text(fake):
@@ -347,7 +361,13 @@ class FakeTensorMode(TorchDispatchMode):
         if expr is None:
             return found
         number = self.shape_env.number(expr)
-        return number == 1 if fake.dtype == corten.bool else number
+        if fake.dtype != corten.bool:
+            return number
+        from corten._ops import disabled_proxy_modes, proxy_mode
+
+        # The value itself is what a trace knows, not how it was compared.
+        with disabled_proxy_modes() if proxy_mode() is not None else contextlib.nullcontext():
+            return number == 1
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None, trace=True):
         """What stands for a tensor: the same for the same tensor, with its views, gradient and history.

@@ -6,6 +6,7 @@ import copy
 
 import corten
 from corten import ops
+from corten._decomp._tables import composites
 from corten._export.utils import Names
 from corten._ops import HigherOrderOperator
 from corten._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
@@ -16,8 +17,10 @@ from corten.export.graph_signature import (
 from corten.func import functionalize
 from corten.fx import GraphModule, Interpreter, map_arg
 from corten.fx.experimental._symbolic_proxies import argument as number_argument
-from corten.fx.experimental.proxy_tensor import get_proxy_mode, make_fx, py_sym_types, track_tensor_tree
-from corten.utils._pytree import tree_map_only
+from corten.fx.experimental.proxy_tensor import (
+    disable_proxy_modes_tracing, get_proxy_mode, make_fx, py_sym_types, track_tensor_tree,
+)
+from corten.utils._pytree import tree_leaves, tree_map_only
 
 __all__ = ["core_table", "decompose"]
 
@@ -32,9 +35,9 @@ def core_table():
 class _Lowering(Interpreter):
     """Runs a graph while another one is recorded of it, whose nodes get the notes of this one's."""
 
-    def __init__(self, module, table):
+    def __init__(self, module, table, kept=()):
         super().__init__(module)
-        self.table = table
+        self.table, self.kept = table, kept
 
     def run_node(self, n):
         """Runs a node."""
@@ -54,11 +57,32 @@ class _Lowering(Interpreter):
         """Calls an operator."""
         if isinstance(target, HigherOrderOperator) and any(isinstance(arg, GraphModule) for arg in args):
             return self._with_graphs(target, args, kwargs)
+        if target in self.kept:
+            return self._kept(target, args, kwargs)
         if target in _ITEM and isinstance(self.node.meta.get("val"), py_sym_types):
             return self._number(args[0])
         if target is ops.aten._assert_scalar.default and isinstance(args[0], py_sym_types):
             return self._assertion(*args)
         return super().call_function(target, args, kwargs)
+
+    def _kept(self, target, args, kwargs):
+        """A call of an operator that is made of others, which stays."""
+        from corten._functionalization import thread, wrap
+
+        mode = get_proxy_mode()
+        args, kwargs = tree_map_only(corten.Tensor, _plain, (args, kwargs))
+        given = tree_map_only((corten.Tensor, *py_sym_types), lambda one: _proxies(mode.tracer, one), (args, kwargs))
+        proxy = mode.tracer.create_proxy(
+            "call_function", target, *given, name=mode.tracer.graph._target_to_str(target.overloadpacket.__name__)
+        )
+        with disable_proxy_modes_tracing(), self.mode:
+            results = target(*args, **kwargs)
+            operands = {id(one) for one in tree_leaves((args, kwargs))}
+            results = tree_map_only(
+                corten.Tensor, lambda one: one.detach() if id(one) in operands else one, results
+            )
+        track_tensor_tree(results, proxy, constant=None, tracer=mode.tracer)
+        return tree_map_only(corten.Tensor, lambda one: wrap(one, thread.levels[-1]), results)
 
     def _number(self, tensor):
         """The value of a tensor as the number that is left open in the program."""
@@ -94,7 +118,8 @@ class _Lowering(Interpreter):
         return tree_map_only(corten.Tensor, lambda one: wrap(one, thread.levels[-1]), results)
 
     def _attribute(self, tracer, module):
-        inner = lowered(module, [node.meta["val"] for node in module.graph.find_nodes(op="placeholder")], self.table)
+        inner = lowered(module, [node.meta["val"] for node in module.graph.find_nodes(op="placeholder")], self.table,
+                        self.kept)
         for node, old in zip(inner.graph.find_nodes(op="placeholder"), module.graph.find_nodes(op="placeholder")):
             node.name = node.target = old.name
         inner.recompile()
@@ -127,14 +152,16 @@ def _plain(tensor):
 def _proxies(tracer, value):
     if isinstance(value, (list, tuple)):
         return type(value)(_proxies(tracer, one) for one in value)
+    if isinstance(value, py_sym_types):
+        return number_argument(tracer, value)
     return tracer.unwrap_proxy(value)
 
 
-def lowered(module, inputs, table):
+def lowered(module, inputs, table, kept=()):
     """The graph of a module in the operators of a table."""
     mode = next((value.fake_mode for value in inputs if isinstance(value, FakeTensor)), None)
     mode = mode or FakeTensorMode(allow_non_fake_inputs=True, export=True)
-    runner = _Lowering(module, table)
+    runner = _Lowering(module, table, kept)
     runner.mode, runner.names = mode, {}
 
     def call(*args):
@@ -208,7 +235,8 @@ def decompose(program, decomp_table=None):
     by_old = {spec.target: node for spec, node in _placeholders(program)}
     arranged = [(specs[name], by_old[name]) for name in order] + users
     module = _arranged(program, [node for _, node in arranged])
-    made = lowered(module, [node.meta.get("val") for _, node in arranged], table)
+    kept = frozenset(op for op in composites() if op not in table)
+    made = lowered(module, [node.meta.get("val") for _, node in arranged], table, kept)
     constants = dict(program.constants)
     _lift(made, arranged, constants)
     return _finished(program, made, arranged, constants)

@@ -13,7 +13,7 @@ import corten
 from corten import _C
 from corten._C import Tensor
 
-from ._entries import State, _C_plain, dispatched, enabled
+from ._entries import State, _C_plain, dispatched, enabled, lacks_data
 
 CSR, CSC, BSR, BSC = _C.sparse_csr, _C.sparse_csc, _C.sparse_bsr, _C.sparse_bsc
 LAYOUTS = (CSR, CSC, BSR, BSC)
@@ -256,7 +256,8 @@ def coordinates(x):
     compressed, plain, _ = x._parts
     groups = max(compressed.size(-1) - 1, 0)
     counts = compressed.diff(dim=-1).reshape(-1).to(corten.int64)
-    group = corten.arange(counts.numel(), device=counts.device).repeat_interleave(counts)
+    total = plain.numel() if lacks_data(counts) else None
+    group = corten.arange(counts.numel(), device=counts.device).repeat_interleave(counts, output_size=total)
     plain = plain.reshape(-1).to(corten.int64)
     if group.numel() != plain.numel():
         name = "crow_indices" if by_rows(x._kind) else "ccol_indices"

@@ -20,7 +20,7 @@ from ._arithmetic import (
 )
 from ._entries import (
     OPERATORS as _OPERATORS, SparseTensor, _C_plain, _coalesce, _for_sums, _made, _shell, before,
-    recorded,
+    lacks_data, recorded,
 )
 
 
@@ -122,7 +122,7 @@ def _check_size(indices, values, size):
         raise RuntimeError(
             f"values has incorrect size, expected {expected}, got {list(values.shape)}"
         )
-    if not indices.numel() or indices.is_meta:
+    if lacks_data(indices) or not indices.numel():
         return
     for dim, (least, greatest) in enumerate(zip(indices.amin(1).tolist(), indices.amax(1).tolist())):
         if least < 0:
@@ -187,6 +187,10 @@ def _check_blocksize(x, layout, blocksize):
 
 
 def _entries_of(dense, count):
+    if lacks_data(dense):
+        # As many entries as nobody knows: none.
+        indices = corten.empty((count, 0), dtype=corten.int64, device=dense.device)
+        return _shell(indices, dense.new_empty((0, *dense.shape[count:])), dense.shape, True)
     rest = tuple(range(count, dense.dim()))
     filled = (dense != 0).any(rest) if rest else dense != 0
     indices = filled.nonzero().t().contiguous()
@@ -322,7 +326,8 @@ def _swapped(x, dim0, dim1):
     order = list(range(indices.size(0)))
     order[dim0], order[dim1] = order[dim1], order[dim0]
     size = [x.shape[d] for d in order] + list(x.shape[len(order):])
-    return _shell(indices[order], values, size, indices.size(1) == 0)
+    indices = corten.stack([indices[dim] for dim in order])
+    return _shell(indices, values, size, indices.size(1) == 0)
 
 
 _exchanged = recorded(

@@ -198,6 +198,11 @@ def dispatched(func, name, args, kwargs):
     return NotImplemented
 
 
+def lacks_data(x):
+    """Whether a tensor has no elements to look at: of the meta device, or one that stands for another."""
+    return x.is_meta or hasattr(x, "fake_mode")
+
+
 def _shell(indices, values, size, coalesced):
     """A tensor of these parts, without history and without checks."""
     with _C_plain():

@@ -8,6 +8,7 @@ import corten
 from corten import _C
 
 from . import _entries
+from ._entries import lacks_data
 from ._compressed import (
     BSC, BSR, CSC, CSR, LAYOUTS, NAMES, CompressedTensor, assembled, batches, block, by_rows,
     coordinates, dense_of, enabled, in_blocks, shell, tiles, values_of, word,
@@ -90,6 +91,8 @@ def _compress(dense, layout, blocksize, start):
         raise RuntimeError(
             f"to_{word(layout)}: Expected product of batch dimensions to be non-zero."
         )
+    if lacks_data(dense):
+        return _without_entries(dense, layout, blocksize, start)
     tiled = tiles(dense.detach(), blocksize, batch)
     filled = (tiled != 0).flatten(3).any(-1) if tiled.dim() > 3 else tiled != 0
     along = filled if by_rows(layout) else filled.transpose(1, 2)
@@ -104,6 +107,18 @@ def _compress(dense, layout, blocksize, start):
     return shell(
         _ends(counts).reshape(*batch, -1), plain.reshape(*batch, each),
         values.reshape(*batch, each, *values.shape[1:]), dense.shape, layout,
+    )
+
+
+def _without_entries(dense, layout, blocksize, start):
+    """What stands for a tensor of as many entries as nobody knows: one of none."""
+    batch, lines = tuple(dense.shape[:start]), dense.shape[start if by_rows(layout) else start + 1]
+    lines //= blocksize[0 if by_rows(layout) else 1]
+    places = {"dtype": corten.int64, "device": dense.device}
+    each = tuple(blocksize) if in_blocks(layout) else ()
+    return shell(
+        corten.zeros((*batch, lines + 1), **places), corten.empty((*batch, 0), **places),
+        dense.detach().new_empty((*batch, 0, *each, *dense.shape[start + 2:])), dense.shape, layout,
     )
 
 

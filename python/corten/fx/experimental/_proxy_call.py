@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import corten
 from corten import ops
+from corten._decomp._tables import Composite
 from corten._tags import takes_numbers
 from corten.utils import _pytree as pytree
 
@@ -93,7 +94,7 @@ def _is_made_of_others(func):
 def decomposed(mode, func, args, kwargs):
     """The result of the function that the mode's table has for an operator, if it has one."""
     function = mode.decomposition_table.get(func)
-    if function is None:
+    if function is None or type(function) is Composite:
         return NotImplemented
     with mode:
         mode.decomp_layers += 1
@@ -162,6 +163,16 @@ def _refuse_value(mode, func, leaves):
             "It may be possible to trace this with dynamic shapes; try setting tracing_mode='symbolic' "
             "in your make_fx call."
         )
+
+
+def record_value(tracer, tensor, number):
+    """Says of which node a number that is left open is the value: of the last one, which asked a tensor for it."""
+    slot = get_proxy_slot(tensor, tracer, None)
+    last = next(iter(reversed(tracer.graph.nodes)), None)
+    if slot is None or last is None or last.args != (slot.proxy.node,):
+        return
+    if last.target is ops.aten._local_scalar_dense.default:
+        track_tensor_tree(number, tracer.proxy(last), constant=None, tracer=tracer)
 
 
 def _is_small(result):
