@@ -13,7 +13,7 @@ from corten.utils._pytree import tree_map_only
 
 from ._backward import SplitBackward
 
-__all__ = ["PipelineStage"]
+__all__ = ["PipelineStage", "build_stage"]
 
 
 def as_tuple(output):
@@ -182,6 +182,28 @@ class _PipelineStageBase:
 def tensors_needing_grad(values):
     """The tensors of a tuple that need a gradient."""
     return [value for value in values if isinstance(value, corten.Tensor) and value.requires_grad]
+
+
+class _PipelineStage(_PipelineStageBase):
+    """A stage of a model that was cut by tracing it.
+
+    Args:
+        stage_module: The module of the stage, which is moved to ``device``.
+        stage_index: The number of the stage.
+        pipe_info: What is known of the pipeline.
+        device: Where it runs.
+        group: The processes of the pipeline; by default all.
+    """
+
+    def __init__(self, stage_module, stage_index, pipe_info, device, group=None):
+        super().__init__(stage_module, stage_index, pipe_info.num_stages, device, group)
+        self.pipe_info = pipe_info
+        self.submod.to(self.device)
+
+
+def build_stage(stage_module, stage_index, pipe_info, device, group=None):
+    """A stage for schedules, of a model that was cut by tracing it; see :meth:`Pipe.build_stage`."""
+    return _PipelineStage(stage_module, stage_index, pipe_info, device, group)
 
 
 class PipelineStage(_PipelineStageBase):
