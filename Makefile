@@ -25,9 +25,9 @@ demo: $(VENV)/numpy
 test: test-rust test-loom test-python c-test
 
 ## As `make test` and `make test-general`, with every derivative in every arrangement of memory, every sample of
-## operators both with fast paths and without, and threads for a minute.
+## operators both with fast paths and without, threads for a minute, and the instructions of small calls.
 test-full: export CORTEN_TEST_FULL = 1
-test-full: test test-general test-cuda-sim test-small
+test-full: test test-general test-cuda-sim test-small instructions
 
 # Tools that need the generator are tested apart, so that the library is built once.
 test-rust:
@@ -119,11 +119,16 @@ bench-cuda: $(if $(PACKAGE),,target/gpu/python)
 
 FORCE:
 
-# What these test does not run through fast paths, or calls only what the others do.
+# What these test does not run through fast paths, or calls only what the others do; test_general_paths calls every
+# operator both ways in the other run.
 GENERAL_WITHOUT := test_distributed*.py test_dtensor*.py test_fsdp*.py test_pipelining*.py test_data*.py \
 	test_multiprocessing.py test_segments.py test_onnx.py test_typing.py test_documents.py test_examples.py \
 	test_names_of_packages.py test_hostile_files.py test_image_files.py test_commands.py test_torchrun.py \
-	test_compile_logs.py test_compiled_operators.py test_large.py test_general_paths.py test_stable_abi.py
+	test_compile_logs.py test_compiled_operators.py test_large.py test_general_paths.py test_stable_abi.py \
+	test_forward_oracle.py test_kernel_boundaries.py test_vision_operators.py test_quanti*.py test_reference_cycles.py \
+	test_array_api.py test_fake_operators.py test_winograd.py test_lobpcg*.py test_loader*.py test_weight_quanti*.py \
+	test_byte_products.py test_generate.py test_language_operators.py test_quasirandom.py test_shared_memory*.py \
+	test_unallocatable_sizes.py test_export*.py test_schedules_resumed.py
 
 ## The Python tests with fast paths switched off, and programs without threads and mapped memory. Kernels of GPUs have
 ## no such switch.
@@ -131,7 +136,7 @@ test-general: $(VENV)/numpy $(VENV)/mypy
 	cargo build --package corten-python
 	$(call packaged,debug)
 	CORTEN_GENERAL_PATHS=1 CORTEN_TEST_FOLDERS="python semantics regression" \
-		CORTEN_TEST_WITHOUT="$(GENERAL_WITHOUT)" PYTHONPATH=target/debug/python \
+		CORTEN_TEST_WITHOUT="$(if $(CORTEN_TEST_FULL),,$(GENERAL_WITHOUT))" PYTHONPATH=target/debug/python \
 		$(PY) tests/run.py $(TESTS)
 
 ## Times Corten beside PyTorch, and its kernels beside their slow twins.
@@ -210,7 +215,6 @@ lint:
 	cargo clippy --quiet --workspace --exclude corten-codegen --exclude xtask --all-targets -- --deny warnings
 	cargo clippy --quiet --package corten-codegen --package xtask --features corten-codegen/generate --all-targets -- --deny warnings
 	cargo xtask tidy
-	if command -v valgrind > /dev/null; then $(MAKE) instructions; fi
 
 ## Counts the instructions of small calls: 5 % more than on record is an error. Needs valgrind.
 instructions: counted

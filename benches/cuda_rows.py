@@ -65,6 +65,49 @@ by_rows("broadcast add", 8, lambda torch, x: x + x[0])
 by_rows("cumsum", 8, lambda torch, x: x.cumsum(1))
 
 
+def compiled(name, traffic, call, sizes, inputs=1):
+    """A row of a compiled function of tensors of the same sizes; `traffic` is in bytes per element."""
+    def make(torch):
+        function = torch.compile(lambda *tensors: call(torch, *tensors), fullgraph=True)
+        tensors = [torch.rand(sizes, device="cuda") for _ in range(inputs)]
+        return lambda: function(*tensors)
+
+    elements = 1
+    for size in sizes:
+        elements *= size
+    row(f"compiled {name}", traffic * elements)(make)
+
+
+def gelu_written_out(torch, x):
+    return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+
+def rmsnorm_written_out(torch, x, weight):
+    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * weight
+
+
+def softmax_written_out(torch, x):
+    e = torch.exp(x - x.amax(-1, keepdim=True))
+    return e / e.sum(-1, keepdim=True)
+
+
+def ten_operators(torch, x):
+    for _ in range(5):
+        x = (x + 1) * 0.5
+    return x
+
+
+ROW_SIDES = (side(16384), side(2048))
+compiled("(x*g+b)*.5+x 1e8", 16, lambda torch, x, g, b: (x * g + b) * 0.5 + x, (LARGE,), inputs=3)
+compiled("gelu written out 1e8", 8, gelu_written_out, (LARGE,))
+compiled("silu(x)*g 1e8", 12, lambda torch, x, g: torch.nn.functional.silu(x) * g, (LARGE,), inputs=2)
+compiled("rmsnorm written out", 12, rmsnorm_written_out, ROW_SIDES, inputs=2)
+compiled("softmax written out", 8, softmax_written_out, ROW_SIDES)
+compiled("x+gelu(layer_norm(x))", 8, lambda torch, x: x + torch.nn.functional.gelu(
+    torch.nn.functional.layer_norm(x, x.shape[-1:])), ROW_SIDES)
+compiled("ten operators 1K", 0, ten_operators, (1024,))
+
+
 def with_backward(name, sizes, call, dtype="float32", leaves=1, flops=0):
     def make(torch):
         given = [torch.randn(sizes, device="cuda").to(getattr(torch, dtype)).requires_grad_() for _ in range(leaves)]

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+
 from corten.ops import Overload as OpOverload
 from corten.ops import Packet as OpOverloadPacket
 
 __all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket", "OperatorBase"]
+
+def _proxies():
+    return sys.modules.get(f"{__package__}.fx.experimental.proxy_tensor")
+
+
+def proxy_mode():
+    """The mode of ``make_fx`` that records calls, or None."""
+    module = _proxies()
+    return None if module is None else module.get_proxy_mode()
+
+
+def disabled_proxy_modes():
+    """A block in which modes of ``make_fx`` record nothing."""
+    return _proxies().disable_proxy_modes_tracing()
+
 
 #: The operators that take functions, by name.
 higher_order = {}
@@ -81,13 +98,18 @@ class HigherOrderOperator(OperatorBase):
         """The results while a graph is made: the operator runs, and its parts are recorded."""
         return self.run(*args, **kwargs)
 
+    def trace(self, mode, *args, **kwargs):
+        """The results under a mode of ``make_fx``: the operator runs, and its parts are recorded."""
+        return self.run(*args, **kwargs)
+
     def __call__(self, *args, **kwargs):
         from corten.export._recorder import recording
 
         recorder = recording()
         if recorder is not None:
             return self.record(recorder, *args, **kwargs)
-        return self.run(*args, **kwargs)
+        mode = proxy_mode()
+        return self.run(*args, **kwargs) if mode is None else self.trace(mode, *args, **kwargs)
 
     def __copy__(self):
         return self

@@ -414,8 +414,33 @@ def lu(A, pivot=True, get_infos=False, out=None):
     return result if get_infos else (factors, pivots)
 
 
+def combinations(input, r=2, with_replacement=False):
+    """Every way to choose ``r`` of the elements of a vector, one per row.
+
+    Raises:
+        RuntimeError: ``input`` is no vector, or ``r`` is negative.
+    """
+    if overridden(input):
+        return dispatch(combinations, (input,), locals())
+    if r < 1 or input.dim() != 1 or isinstance(input.shape[0], int):
+        return _ops.combinations(input, r, with_replacement)
+    import corten
+
+    # Of a size that is left open: rows of a grid of all choices whose positions ascend.
+    count = rows = input.shape[0]
+    places = corten.arange(count, device=input.device)
+    grids = corten.meshgrid([places] * r, indexing="ij")
+    mask = corten.full([count] * r, True, dtype=corten.bool, device=input.device)
+    for one, other in zip(grids, grids[1:]):
+        mask = mask & (one <= other if with_replacement else one < other)
+    for step in range(1, r):
+        rows = rows * (count + step if with_replacement else count - step) // (step + 1)
+    index = corten.ops.aten.nonzero_static.default(mask, size=rows)
+    return input[index]
+
+
 _NEEDS = {
-    "broadcast_tensors": "broadcast_tensors", "einsum": "einsum", "meshgrid": "meshgrid",
+    "combinations": "combinations", "broadcast_tensors": "broadcast_tensors", "einsum": "einsum", "meshgrid": "meshgrid",
     "cartesian_prod": "cartesian_prod", "block_diag": "block_diag", "tensordot": "tensordot",
     "atleast_1d": "atleast_1d", "atleast_2d": "atleast_2d", "atleast_3d": "atleast_3d",
     "cdist": "cdist", "unique": "_unique2", "unique_consecutive": "unique_consecutive",

@@ -298,10 +298,10 @@ class Namespace:
             raise AttributeError(operator)
         if self._name == "higher_order" and (found := _higher_order(operator)) is not None:
             return found
-        if _C._op_overloads(qualified):
-            found = Packet(qualified)
-        elif self._name == "aten" and (found := _size_packet(operator)) is not None:
+        if self._name == "aten" and (found := _size_packet(operator)) is not None:
             pass
+        elif _C._op_overloads(qualified):
+            found = Packet(qualified)
         elif self._name == "quantized" and (found := _packed_packet(operator)) is not None:
             pass
         else:

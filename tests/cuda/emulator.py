@@ -24,7 +24,7 @@ def build():
     state = hashlib.sha256(texts + CXX.encode()).hexdigest()[:16]
     out = Path(tempfile.gettempdir()) / f"corten-emulator-{os.getuid()}-{state}"
     libraries = ["libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcudnn.so.9",
-                 "libnvidia-ml.so.1"]
+                 "libnccl.so.2", "libnvidia-ml.so.1"]
     if not all((out / name).exists() for name in libraries):
         subprocess.run([SOURCES / "build.sh", out], check=True)
     return out

@@ -2,7 +2,7 @@
 
 use crate::ir::{Argument, Node, Operand, Program};
 use crate::memory;
-use corten_core::{DataPtr, Device, Result, Storage, bug};
+use corten_core::{DataPtr, Result, Storage, bug};
 use corten_ops::{IValue, Stack, Tensor, derived, op};
 
 /// Calls the operator of a node, and gives its results to the buffers of the program.
@@ -83,7 +83,7 @@ fn take_result(program: &Program, operand: &Operand, result: &Tensor) -> Result<
 
 fn move_memory(from: &Storage, to: &Storage) -> Result<()> {
     let nbytes = to.nbytes();
-    let memory = from.set_data_ptr(DataPtr::null(Device::CPU), 0)?;
+    let memory = from.set_data_ptr(DataPtr::null(from.device()), 0)?;
     drop(to.set_data_ptr(memory, nbytes)?);
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! ordinary kernel. Dependencies follow from the buffers that nodes read and write and from the order
 //! of nodes; views are operands over one buffer, and an in-place call is a node that writes it.
 
-use corten_core::{DType, Dims, DispatchKey, KeySet, Result, Scalar, Storage, TensorBase};
+use corten_core::{DType, Device, Dims, DispatchKey, KeySet, Result, Scalar, Storage, TensorBase};
 use corten_ops::{AnyOp, IValue, Tensor};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -62,6 +62,21 @@ pub struct Buffer {
     pub role: Role,
 }
 
+impl Buffer {
+    /// What plans depend on: the role, and the device.
+    fn word(&self) -> u64 {
+        let device = self.storage.device();
+        let place = (device.device_type as u64) << 8 | u64::from(device.index as u8);
+        (if device.is_cpu() { 0 } else { place << 8 }) | self.role as u64
+    }
+}
+
+/// The keys of a strided tensor on a device.
+pub(crate) fn keys_of(device: Device) -> KeySet {
+    let key = if device.is_cuda() { DispatchKey::CUDA } else { DispatchKey::CPU };
+    KeySet::from_key(key)
+}
+
 /// A tensor over a buffer: what a strided tensor is, without the storage.
 ///
 /// ```
@@ -111,7 +126,7 @@ impl Operand {
     /// # Errors
     /// When it does not lie within the storage.
     pub fn tensor(&self, storage: &Storage) -> Result<Tensor> {
-        let keys = KeySet::from_key(DispatchKey::CPU);
+        let keys = keys_of(storage.device());
         let tensor = TensorBase::new_with_storage(
             storage.clone(),
             self.dtype,
@@ -338,21 +353,21 @@ impl Program {
     pub fn structure(&self) -> Structure {
         let mut words = self.words.clone();
         for buffer in &self.buffers {
-            words.push(buffer.role as u64);
+            words.push(buffer.word());
         }
         Structure { hash: words.hash, words: words.list }
     }
 
     /// The hash of the [structure](Self::structure), without making it.
     pub fn structure_hash(&self) -> u64 {
-        let roles = self.buffers.iter().map(|buffer| buffer.role as u64);
+        let roles = self.buffers.iter().map(Buffer::word);
         roles.fold(self.words.hash, mix)
     }
 
     /// Whether the program has this structure.
     pub fn has_structure(&self, structure: &Structure) -> bool {
         let recorded = self.words.list.len();
-        let roles = self.buffers.iter().map(|buffer| buffer.role as u64);
+        let roles = self.buffers.iter().map(Buffer::word);
         structure.words.len() == recorded + self.buffers.len()
             && structure.words[..recorded] == self.words.list
             && roles.eq(structure.words[recorded..].iter().copied())

@@ -5,6 +5,7 @@
 mod cache;
 mod call;
 mod deferred;
+mod device;
 mod group;
 pub mod ir;
 mod lower;

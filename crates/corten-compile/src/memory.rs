@@ -1,7 +1,7 @@
 //! Which buffers live when, and where their memory comes from.
 
 use crate::ir::{BufferId, Program, Role};
-use corten_core::{DataPtr, Device, DeviceType, Result, Storage, get_allocator};
+use corten_core::{DataPtr, Result, Storage, get_allocator};
 use smallvec::SmallVec;
 
 /// Gives a storage memory if it has none.
@@ -11,7 +11,12 @@ use smallvec::SmallVec;
 pub(crate) fn provide(storage: &Storage) -> Result<()> {
     let nbytes = storage.nbytes();
     if nbytes > 0 && storage.data_ptr().is_null() {
-        let fresh = get_allocator(DeviceType::Cpu)?.allocate(nbytes)?;
+        let device = storage.device();
+        let allocator = get_allocator(device.device_type)?;
+        let fresh = match device.is_cpu() {
+            true => allocator.allocate(nbytes)?,
+            false => allocator.allocate_on(nbytes, device.index)?,
+        };
         drop(storage.set_data_ptr(fresh, nbytes)?);
     }
     Ok(())
@@ -23,7 +28,7 @@ pub(crate) fn provide(storage: &Storage) -> Result<()> {
 /// When somebody is using it.
 pub(crate) fn release(storage: &Storage) -> Result<()> {
     let nbytes = storage.nbytes();
-    drop(storage.set_data_ptr(DataPtr::null(Device::CPU), nbytes)?);
+    drop(storage.set_data_ptr(DataPtr::null(storage.device()), nbytes)?);
     Ok(())
 }
 

@@ -1,9 +1,10 @@
 //! Plans: how a program runs.
 
 use crate::call;
+use crate::device;
 use crate::group::Group;
 use crate::ir::{BufferId, Program, Role};
-use crate::lower::lower;
+use crate::lower::{Lowered, lower};
 use crate::memory;
 use crate::schedule::{Item, schedule};
 use crate::tile::Kernel;
@@ -56,6 +57,8 @@ struct PlanStep {
 enum Run {
     Node,
     Tiles(Box<Kernel>),
+    /// One launch of a device.
+    Launch(Box<device::Kernel>),
 }
 
 /// A node that failed.
@@ -175,6 +178,7 @@ impl Plan {
             let outcome = match &step.run {
                 Run::Node => call::call(program, &program.nodes()[node]),
                 Run::Tiles(kernel) => kernel.run(program),
+                Run::Launch(kernel) => kernel.run(program),
             };
             outcome.map_err(|error| Failed { node, error })?;
             for &buffer in &step.dead {
@@ -203,6 +207,22 @@ impl Plan {
     }
 }
 
+impl Run {
+    /// How a group runs, the bytes that it reads and writes, and how many buffers it removes.
+    fn of(program: &Program, group: &Group, lowered: Lowered) -> Option<(Self, usize, usize)> {
+        let node = &program.nodes()[group.members.first()?.node];
+        let place = device::device_of(program, node);
+        if place.is_cpu() {
+            let kernel = Kernel::new(lowered)?;
+            let (bytes, removed) = (kernel.bytes(), kernel.removed());
+            return Some((Self::Tiles(Box::new(kernel)), bytes, removed));
+        }
+        let kernel = device::Kernel::new(lowered, place)?;
+        let (bytes, removed) = (kernel.bytes(), kernel.removed());
+        Some((Self::Launch(Box::new(kernel)), bytes, removed))
+    }
+}
+
 impl PlanStep {
     fn of_node(node: usize) -> Self {
         let nodes = SmallVec::from_slice(&[node]);
@@ -211,8 +231,10 @@ impl PlanStep {
 
     /// The buffers that are in memory for the step.
     fn buffers(&self, program: &Program) -> Vec<BufferId> {
-        if let Run::Tiles(kernel) = &self.run {
-            return kernel.buffers(program);
+        match &self.run {
+            Run::Node => {}
+            Run::Tiles(kernel) => return kernel.buffers(program),
+            Run::Launch(kernel) => return kernel.buffers(),
         }
         let nodes = self.nodes.iter().map(|&node| &program.nodes()[node]);
         nodes
@@ -230,12 +252,12 @@ fn push_group(
     steps: &mut Vec<PlanStep>,
     report: &mut Report,
 ) {
-    let kernel = match group.members.len() {
+    let run = match group.members.len() {
         0 | 1 => None,
-        _ => lower(program, group, is_needed).and_then(Kernel::new),
+        _ => lower(program, group, is_needed).and_then(|lowered| Run::of(program, group, lowered)),
     };
     let nodes: SmallVec<[usize; 4]> = group.members.iter().map(|member| member.node).collect();
-    let Some(kernel) = kernel else {
+    let Some((run, bytes, removed)) = run else {
         steps.extend(nodes.iter().map(|&node| PlanStep::of_node(node)));
         return;
     };
@@ -244,10 +266,10 @@ fn push_group(
         node.reads().chain(node.results.iter().flatten())
     });
     let apart: usize = apart.map(bytes_of).sum();
-    report.bytes_saved += apart.saturating_sub(kernel.bytes());
-    report.removed_buffers += kernel.removed();
+    report.bytes_saved += apart.saturating_sub(bytes);
+    report.removed_buffers += removed;
     report.groups.push(nodes.to_vec());
-    steps.push(PlanStep { run: Run::Tiles(Box::new(kernel)), nodes, dead: SmallVec::new() });
+    steps.push(PlanStep { run, nodes, dead: SmallVec::new() });
 }
 
 fn bytes_of(operand: &crate::ir::Operand) -> usize {

@@ -1,7 +1,7 @@
 //! What a node runs element by element.
 
 pub(crate) mod affine;
-mod reduction;
+pub(crate) mod reduction;
 
 use crate::ir::{Argument, Node, Words};
 use crate::surrogate::{self, Extent, LENGTH};
@@ -84,7 +84,7 @@ fn of_elements(node: &Node) -> Option<Arc<Recipe>> {
 }
 
 /// What is known by a key, or is found now.
-fn known(key: Vec<u64>, find: impl FnOnce() -> Option<Recipe>) -> Option<Arc<Recipe>> {
+pub(crate) fn known(key: Vec<u64>, find: impl FnOnce() -> Option<Recipe>) -> Option<Arc<Recipe>> {
     let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = lock().get_or_insert_default().get(&key) {
         return known.clone();
@@ -100,7 +100,7 @@ fn known(key: Vec<u64>, find: impl FnOnce() -> Option<Recipe>) -> Option<Arc<Rec
 }
 
 /// Operators of the registry that cost by the element, draw no random numbers and take no lists of tensors.
-fn may_have_one(node: &Node) -> bool {
+pub(crate) fn may_have_one(node: &Node) -> bool {
     let (def, schema) = (node.op.def(), node.op.schema());
     let lists = node
         .arguments
@@ -126,7 +126,7 @@ fn may_have_one(node: &Node) -> bool {
 const RANDOM: [&str; 4] = ["random.toml", "dropout.toml", "sampling.toml", "rnn.toml"];
 
 /// What decides the recipe.
-fn key(node: &Node) -> Vec<u64> {
+pub(crate) fn key(node: &Node) -> Vec<u64> {
     let mut words = Words::default();
     words.push(std::ptr::from_ref(node.op.def()).addr() as u64);
     words.push(default_dtype() as u64);
@@ -158,22 +158,22 @@ fn stack_of(node: &Node, seed: usize) -> Result<Option<Stack>> {
 }
 
 /// What an address stands for while a recording is read.
-struct Known {
-    address: usize,
-    stride: i64,
-    dtype: DType,
-    source: Source,
+pub(crate) struct Known {
+    pub(crate) address: usize,
+    pub(crate) stride: i64,
+    pub(crate) dtype: DType,
+    pub(crate) source: Source,
 }
 
 /// The tensors of a call in the order of its arguments.
-fn tensor_at(stack: &Stack, argument: usize) -> Option<&Tensor> {
+pub(crate) fn tensor_at(stack: &Stack, argument: usize) -> Option<&Tensor> {
     match stack.get(argument) {
         Some(IValue::Tensor(tensor)) if tensor.defined() => Some(tensor),
         _ => None,
     }
 }
 
-fn byte_stride(tensor: &Tensor) -> i64 {
+pub(crate) fn byte_stride(tensor: &Tensor) -> i64 {
     match tensor.numel() {
         1 => 0,
         _ => tensor.strides().first().map_or(0, |stride| stride * tensor.itemsize() as i64),
@@ -206,14 +206,16 @@ fn record(node: &Node) -> Result<Option<Recipe>> {
     Ok(reader.finish(node, &arguments, &stack))
 }
 
+/// Reads recorded steps: what they read is known by its address.
 #[derive(Default)]
-struct Reader {
-    known: Vec<Known>,
+pub(crate) struct Reader {
+    pub(crate) known: Vec<Known>,
     steps: Vec<RecipeStep>,
 }
 
 impl Reader {
-    fn read(&mut self, recorded: RecordedStep) -> Option<()> {
+    /// Takes the next step; `None` for one that reads or writes something unknown.
+    pub(crate) fn read(&mut self, recorded: RecordedStep) -> Option<()> {
         let (output, inputs) = recorded.operands.split_first()?;
         if recorded.reduces {
             return None;
@@ -273,7 +275,7 @@ impl Reader {
     }
 
     /// The recipe, if steps wrote everything that the node writes, and no other argument.
-    fn finish(self, node: &Node, arguments: &Stack, results: &Stack) -> Option<Recipe> {
+    pub(crate) fn finish(self, node: &Node, arguments: &Stack, results: &Stack) -> Option<Recipe> {
         let step_of = |tensor: &Tensor| match self.find(
             tensor.data_ptr().addr(),
             byte_stride(tensor),

@@ -4,9 +4,9 @@
 //! buffers order their readers and writers as the program did. An elementwise node joins the last group that
 //! it depends on, or one that nothing depends on yet, which then runs as late as the node.
 
+use crate::device::recipe_of;
 use crate::group::{Candidate, Group};
 use crate::ir::{BufferId, Program};
-use crate::recipe;
 use smallvec::SmallVec;
 
 /// What runs at once.
@@ -53,7 +53,7 @@ impl Schedule {
     fn add(&mut self, program: &Program, index: usize, fuse: bool) {
         let node = &program.nodes()[index];
         let dependencies = self.dependencies(program, index);
-        let recipe = if fuse { recipe::of(node) } else { None };
+        let recipe = if fuse { recipe_of(program, node) } else { None };
         let candidate = recipe.and_then(|recipe| Candidate::new(program, index, recipe));
         let item = match candidate {
             None => self.push(Item::Node(index)),

@@ -71,7 +71,8 @@ pub use refcount::{
 };
 pub use scalar::Scalar;
 pub use storage::{
-    Deferred, LentMemory, Materialise, Programs, Storage, StorageImpl, WeakStorage, run_programs,
+    Deferred, DeferredFlush, LentMemory, Materialise, Programs, Storage, StorageImpl, WeakStorage,
+    flush_deferred, run_programs, set_deferred_flush,
 };
 pub use tensor::{
     AutogradMeta, AutogradMetaFactory, BackendMeta, CompressedParts, CooParts, DimName, ExtraMeta,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the emulated driver, NVRTC, cuBLASLt, cuDNN and management library into a folder: build.sh OUTDIR
+# Builds the emulated driver, NVRTC, cuBLASLt, cuDNN, NCCL and management library into a folder: build.sh OUTDIR
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
@@ -15,6 +15,7 @@ driver=$!
 # The driver is open when cuBLASLt is: what it uses of it stays undefined here.
 ${CXX:-g++} $flags "$here/fakecublaslt.cpp" -o "$work/libcublasLt.so.13" &
 products=$!
+${CXX:-g++} $flags "$here/fakenccl.cpp" -o "$work/libnccl.so.2"
 ${CXX:-g++} $flags "$here/fakenvml.cpp" -o "$work/libnvidia-ml.so.1"
 ${CXX:-g++} $flags -I"$work" "$here/fakenvrtc.cpp" -o "$work/libnvrtc.so.13"
 wait $driver

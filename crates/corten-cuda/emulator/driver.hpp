@@ -1,5 +1,6 @@
 // The driver's objects, and the order in which queues of streams run.
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <ctime>
@@ -21,6 +22,7 @@ struct Item {  // of a stream's queue
   Stream *stream;
   Work work;
   std::vector<std::shared_ptr<Item>> after;
+  std::function<bool()> ready = nullptr;  // what it waits for outside of the device, asked without blocking
   bool started = false, done = false;
   u64 mark = 0;
   double finished = 0;  // in milliseconds
@@ -144,6 +146,7 @@ static bool step(u64 mark = 0) {
     ItemPtr &head = s->queue.front();
     bool blocked = head->started || (mark && head->mark != mark);
     for (ItemPtr &before : head->after) blocked |= !before->done;
+    blocked = blocked || (head->ready && !head->ready());
     if (!blocked) ready.push_back(head);
   }
   if (ready.empty()) return false;
@@ -173,7 +176,7 @@ static int wait_for(std::vector<ItemPtr> targets) {
   }
   for (ItemPtr &t : targets)
     while (!t->done)
-      if (!step(mark)) d.finished.wait(d.mutex);
+      if (!step(mark)) d.finished.wait_for(d.mutex, std::chrono::milliseconds(1));
   return current ? current->sticky : 0;
 }
 static int wait_for_last(Stream *s) { return s->last ? wait_for({s->last}) : current->sticky; }
@@ -183,7 +186,8 @@ static int wait_for_device(Device *device) {  // or for all devices
   return wait_for(all);
 }
 
-static int enqueue(Stream *s, Work work, std::vector<ItemPtr> after = {}, ItemPtr *made = nullptr) {
+static int enqueue(Stream *s, Work work, std::vector<ItemPtr> after = {}, ItemPtr *made = nullptr,
+                   std::function<bool()> ready = nullptr) {
   if (s->capture) {
     REQUIRE(!s->capture->invalid, 901)
     Graph &nodes = *s->capture->graph;
@@ -197,7 +201,7 @@ static int enqueue(Stream *s, Work work, std::vector<ItemPtr> after = {}, ItemPt
     bool before = other == s || (other->device == s->device && (legacy ? other->blocking : s->blocking && other == &s->device->legacy));
     if (before && other->last && !other->last->done) after.push_back(other->last);
   }
-  s->last = std::make_shared<Item>(Item{s, std::move(work), std::move(after)});
+  s->last = std::make_shared<Item>(Item{s, std::move(work), std::move(after), std::move(ready)});
   s->queue.push_back(s->last);
   if (made) *made = s->last;
   if (d.random.below(8) == 0) step();

@@ -267,7 +267,7 @@ CALL(cuEventDestroy_v2, (Event *event), REQUIRE(d.handles.erase(event), 400) del
 CALL(cuEventRecordWithFlags, (Event *e, void *stream, unsigned flags), LIVE(e) STREAM(s, stream)
   REQUIRE(e->device == s->device, 400)
   if (s->capture && flags & 1)  // an external event is recorded at each replay
-    return enqueue(s, [e, s] { e->item = std::make_shared<Item>(Item{s, nullptr, {}, true, true, 0, now()}); });
+    return enqueue(s, [e, s] { e->item = std::make_shared<Item>(Item{s, nullptr, {}, nullptr, true, true, 0, now()}); });
   (Position &)*e = *s;
   if (s->capture) return s->capture->invalid ? 901 : 0;
   TRY(enqueue(s, nullptr, {}, &e->item))
@@ -446,6 +446,10 @@ API(cusim_device_span, (const char *p, size_t bytes)) {
 CALL(cusim_library_work, (void *stream, const Work &work), STREAM(s, stream)
   launches++;
   return enqueue(s, work);)
+// Work that waits for other processes: `ready` is asked now and then, and never blocks.
+CALL(cusim_library_wait, (void *stream, const std::function<bool()> &ready, const Work &work), STREAM(s, stream)
+  launches++;
+  return enqueue(s, work, {}, nullptr, ready);)
 
 // ---- Errors
 

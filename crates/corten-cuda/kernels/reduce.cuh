@@ -126,6 +126,25 @@ template <class R> CT_FN R merged_block(R mine, R* shared) {
     return shared[0];
 }
 
+/// As `merged_block`, of the `lanes` threads of row `local` of a block, in the order of `reduce`. Every one of them
+/// gets the result.
+template <class R> CT_FN R merged_rows(R mine, R* shared, u32 lane, u32 lanes, u32 local) {
+    shared += local * lanes;
+    shared[lane] = mine;
+    __syncthreads();
+    for (u32 half = lanes / 2; half > 0; half /= 2) {
+        if (lane < half) {
+            R merged = shared[lane];
+            merged.merge(shared[lane + half]);
+            shared[lane] = merged;
+        }
+        __syncthreads();
+    }
+    R result = shared[0];
+    __syncthreads();
+    return result;
+}
+
 /// A block takes 2^14 elements of one of the reductions.
 template <class R, class E, class In> __global__ void reduce_many(ManyReductions many, R* partial) {
     CT_DYN_SMEM(R, shared);

@@ -251,6 +251,14 @@ pub(crate) fn bound(index: i8) -> Result<&'static Gpu> {
     Ok(gpu)
 }
 
+/// Makes a device's context the driver's current one of this thread, for libraries that look there.
+///
+/// # Errors
+/// As [`initialize`].
+pub fn bind(index: i8) -> Result<()> {
+    bound(index).map(drop)
+}
+
 fn initialise(index: i8) -> Result<Gpu> {
     let driver = driver()?;
     check_exists(index)?;
@@ -352,6 +360,7 @@ pub fn can_device_access_peer(index: i8, peer: i8) -> Result<bool> {
 /// # Errors
 /// Those of the work, as `CUDA error: …`.
 pub fn synchronize(index: i8) -> Result<()> {
+    corten_core::flush_deferred()?;
     crate::joint::flush()?;
     let _guard = DeviceGuard::new(index)?;
     bound(-1)?;

@@ -1,7 +1,7 @@
 //! Events: marks in streams that can be waited for and timed.
 
 use crate::device::{bound, resolve};
-use crate::driver::{Handle, driver, error};
+use crate::driver::{Handle, RelaxedCapture, driver, error};
 use crate::failure;
 use crate::stream::Stream;
 use corten_core::{Result, bail};
@@ -99,6 +99,12 @@ impl Event {
     /// # Errors
     /// `Runtime` for a stream of another device than before, and those of the driver.
     pub fn record(&mut self, stream: Stream) -> Result<()> {
+        corten_core::flush_deferred()?;
+        self.mark(stream)
+    }
+
+    /// As [`record`](Self::record), for what the stream has been given alone.
+    pub(crate) fn mark(&mut self, stream: Stream) -> Result<()> {
         crate::joint::flush()?;
         let handle = self.made(stream.device())?;
         bound(stream.device())?;
@@ -117,6 +123,15 @@ impl Event {
         let driver = driver()?;
         // SAFETY: the event exists.
         error::is_ready(driver, unsafe { (driver.cuEventQuery)(handle) })
+    }
+
+    /// As [`query`](Self::query), while another thread may be capturing a graph.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub fn is_reached(&self) -> Result<bool> {
+        let _relaxed = RelaxedCapture::new(driver()?);
+        self.query()
     }
 
     /// Waits for the marked work.

@@ -6,10 +6,10 @@
 
 use crate::device::{MOST_DEVICES, bound};
 use crate::driver::{RelaxedCapture, driver, error};
-use corten_core::Result;
+use corten_core::{Error, Result};
 use std::ffi::c_void;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// An index is not within its dimension.
 pub(crate) const INDEX_OUT_OF_BOUNDS: u32 = 1;
@@ -55,11 +55,41 @@ pub(crate) fn address(device: i8) -> Result<u64> {
     Ok(place.get_or_init(|| Word { host, device: address }).device)
 }
 
+/// Makes the error of a device whose results must not be used.
+pub type FailureReport = Box<dyn FnOnce() -> Error + Send>;
+
+static REPORTS: Mutex<Vec<(i8, FailureReport)>> = Mutex::new(Vec::new());
+static HAS_REPORTS: AtomicBool = AtomicBool::new(false);
+
+/// Has the next call that waits for a device fail: work that it was given did not end well, as when
+/// a collective was aborted, and its memory holds no results.
+pub fn report_failure(device: i8, report: FailureReport) {
+    let mut reports = REPORTS.lock().unwrap_or_else(PoisonError::into_inner);
+    reports.push((device, report));
+    HAS_REPORTS.store(true, Ordering::Release);
+}
+
+/// The first report of a device. Later ones have the same cause and go with it.
+fn take_report(device: i8) -> Option<FailureReport> {
+    let mut reports = REPORTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let (own, others) =
+        std::mem::take(&mut *reports).into_iter().partition(|(of, _)| *of == device);
+    *reports = others;
+    HAS_REPORTS.store(!reports.is_empty(), Ordering::Release);
+    let own: Vec<(i8, FailureReport)> = own;
+    own.into_iter().next().map(|(_, report)| report)
+}
+
 /// Raises what kernels of a device have found, after the host has waited for them.
 ///
 /// # Errors
 /// `Accelerator` in PyTorch's words.
 pub(crate) fn check(device: i8) -> Result<()> {
+    if HAS_REPORTS.load(Ordering::Acquire)
+        && let Some(report) = take_report(device)
+    {
+        return Err(report());
+    }
     let Some(word) = WORDS.get(device as usize).and_then(OnceLock::get) else { return Ok(()) };
     if word.host.load(Ordering::Acquire) == 0 {
         return Ok(());

@@ -11,7 +11,7 @@ use crate::driver_memory::count_capture;
 use crate::generator::{GraphRandom, default_generator};
 use crate::memory::device_memory;
 use crate::stream::{Stream, StreamGuard};
-use corten_core::{Generator, Result, bail, ensure};
+use corten_core::{Generator, Result, bail, ensure, flush_deferred};
 use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -161,6 +161,7 @@ impl Graph {
             "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay \
              them on the default stream.)"
         );
+        flush_deferred()?;
         crate::joint::flush()?;
         bound(device)?;
         let driver = driver()?;
@@ -202,6 +203,7 @@ impl Graph {
     }
 
     fn end(&mut self, stream: Stream) -> Result<()> {
+        let flushed = flush_deferred();
         crate::joint::flush()?;
         let driver = driver()?;
         bound(self.device)?;
@@ -215,6 +217,7 @@ impl Graph {
         error::check(driver, ended)?;
         ensure!(graph != Handle::NULL, Runtime, "Invalid capture.");
         self.state = State::Captured { graph: Some(graph), exec: None };
+        flushed?;
         match self.keeps_record {
             true => Ok(()),
             false => self.make_exec(),
@@ -333,6 +336,7 @@ impl Graph {
         let State::Captured { exec: Some(exec), .. } = self.state else {
             bail!(Runtime, "Called CUDAGraph::replay without a preceding successful capture.");
         };
+        flush_deferred()?;
         crate::joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;

@@ -138,6 +138,7 @@ pub(crate) fn keep(
 /// # Errors
 /// Those of compiling and of the driver.
 pub(crate) fn flush() -> Result<()> {
+    crate::fused::refuse_other_work()?;
     crate::joint_reduction::flush()?;
     if !KEPT.with_borrow(Option::is_some) {
         return Ok(());

@@ -34,6 +34,7 @@ mod event;
 mod failure;
 mod fallback;
 mod flat_launch;
+mod fused;
 mod generator;
 #[allow(
     missing_docs,
@@ -82,12 +83,13 @@ pub use blas::{
 pub use caches::{DeviceCache, PinnedCache};
 pub use cudnn::{CudnnSettings, cudnn_settings, cudnn_version, set_cudnn};
 pub use device::{
-    DeviceGuard, Properties, can_device_access_peer, check_driver, current_device, device_count,
+    DeviceGuard, Properties, bind, can_device_access_peer, check_driver, current_device, device_count,
     device_properties, driver_version, has_primary_context, initialize, is_in_bad_fork,
     is_initialized, mem_get_info, set_device, synchronize,
 };
 pub use driver::{is_driver_started, set_library_directories, set_library_search};
 pub use event::Event;
+pub use failure::{FailureReport, report_failure};
 pub use generator::{default_generator, manual_seed, manual_seed_all, new_generator};
 pub use graph::{CaptureMode, Graph, Graph as CudaGraph, new_pool};
 pub use host_memory::{
@@ -116,6 +118,7 @@ pub fn init() -> Result<()> {
     corten_core::set_device_streams(&stream_order::CudaStreams);
     corten_core::set_pinned_allocator(pinned_storage);
     corten_ops::set_joint_launches(&joint::Lists);
+    corten_ops::device_groups::set_device_groups(&fused::Groups);
     fallback::register();
     generated::register()
 }

@@ -39,6 +39,6 @@ pub(crate) fn mark(device: Option<i8>) -> Option<Box<dyn DeviceMark>> {
         return None;
     }
     let mut event = Event::new(true);
-    event.record(stream).ok()?;
+    event.mark(stream).ok()?;
     Some(Box::new(Mark { event, stream }))
 }

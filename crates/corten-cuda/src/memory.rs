@@ -194,7 +194,9 @@ pub fn record_stream(tensor: &corten_ops::Tensor, stream: Stream) -> Result<()> 
         Runtime,
         "record_stream: the tensor is not on a CUDA device"
     );
-    let data = tensor.storage()?.data_ptr();
+    let storage = tensor.storage()?;
+    storage.flush()?;
+    let data = storage.data_ptr();
     let (device, id) = (tensor.device().index as usize, StreamId(stream.raw() as u64));
     let cache = device_memory()?;
     // As in PyTorch, memory of others is left alone.

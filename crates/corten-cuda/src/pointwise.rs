@@ -1,6 +1,7 @@
 //! Pointwise operators: an expression, an iterator, one launch.
 
 use crate::compile::{Key, Program, function};
+use crate::fused;
 use crate::joint::Joined;
 use crate::launch::{Shape, launch};
 use crate::stream::Stream;
@@ -48,6 +49,11 @@ impl Numbers {
         rows.flat_map(|row| {
             [0, 8].map(|at| u64::from_ne_bytes(std::array::from_fn(|i| row[at + i])))
         })
+    }
+
+    /// The first numbers of the call in the value type, each at the start of its place.
+    pub(crate) fn of_call(&self, count: usize) -> &[[u8; 16]] {
+        &self.values[..count.min(self.values.len())]
     }
 
     /// Numbers in the value type of a dtype.
@@ -120,6 +126,9 @@ pub(crate) fn run_as(
         crate::kernel::refuse_stored_only(expression.name, operands.chain([dtype]))?;
     }
     let mut numbers = Numbers::of(scalars, dtype)?;
+    if fused::is_recording() {
+        return fused::record_pointwise(expression, iter, &numbers, scalars.len(), dtype);
+    }
     if iter.can_use_32bit_indexing() {
         return run_part(expression, iter, &mut numbers, dtype);
     }

@@ -1,6 +1,7 @@
 //! Reductions: a planned walk, an accumulator of `reduce.cuh`, one launch or two.
 
 use crate::compile::{Function, Key, Program, function};
+use crate::fused;
 use crate::launch::{Shape, launch};
 use crate::memory::CudaAllocator;
 use crate::pointwise::geometry_of;
@@ -41,6 +42,34 @@ struct Division {
     parts: u32,
 }
 
+/// How rows whose elements lie side by side are divided.
+pub(crate) struct RowDivision {
+    /// Threads along a row.
+    pub(crate) lanes: u32,
+    /// Rows per block.
+    pub(crate) width: u32,
+    /// Parts of a row, each of which a block takes.
+    pub(crate) parts: u32,
+}
+
+/// The division of `outputs` rows of `steps` elements, by accumulators of 32 bytes at most.
+pub(crate) fn row_division(steps: u64, outputs: u64) -> RowDivision {
+    along_rows(steps, outputs, THREADS)
+}
+
+fn along_rows(steps: u64, outputs: u64, threads: u32) -> RowDivision {
+    let lanes = steps.max(1).next_power_of_two().min(u64::from(threads)) as u32;
+    let width = threads / lanes;
+    RowDivision { lanes, width, parts: parts_of(steps, outputs.div_ceil(u64::from(width)), lanes) }
+}
+
+/// The parts of a reduction that `blocks` blocks take.
+fn parts_of(steps: u64, blocks: u64, lanes: u32) -> u32 {
+    // A thread should have some work to do before its result is worth a second pass.
+    let most = (steps / (u64::from(lanes) * 16)).clamp(1, 1024);
+    (MANY_BLOCKS / blocks.max(1)).clamp(1, most) as u32
+}
+
 /// The most threads of a block.
 const THREADS: u32 = 256;
 /// Blocks that fill a large GPU.
@@ -51,6 +80,9 @@ const MANY_BLOCKS: u64 = 512;
 /// # Errors
 /// `Runtime` for reductions of more than 2^31 elements over several dimensions; those of the driver.
 pub(crate) fn run(iter: &mut TensorIterator, reduction: Reduction) -> Result<()> {
+    if fused::is_recording() {
+        return fused::record_reduction(iter, reduction);
+    }
     let (count, input) = (iter.noutputs(), iter.noutputs());
     let dims = iter.num_reduce_dims();
     let steps: i64 = iter.shape()[..dims].iter().product();
@@ -103,16 +135,14 @@ fn divide(iter: &TensorIterator, steps: i64, outputs: i64, dims: usize, bytes: u
     let inner =
         dims == 0 || outer.is_none_or(|outer| inner.is_none_or(|inner| inner.abs() <= outer.abs()));
     let threads = if bytes > 32 { THREADS / 2 } else { THREADS };
-    let wanted = (steps.max(1) as u64).next_power_of_two();
-    let lanes = match inner {
-        true => wanted.min(u64::from(threads)) as u32,
-        false => wanted.min(u64::from(threads / 32)) as u32,
-    };
-    let width = if inner { threads / lanes } else { (threads / lanes).min(32) };
-    let blocks = (outputs as u64).div_ceil(u64::from(width));
-    // A thread should have some work to do before its result is worth a second pass.
-    let most = (steps as u64 / (u64::from(lanes) * 16)).clamp(1, 1024);
-    let parts = (MANY_BLOCKS / blocks.max(1)).clamp(1, most) as u32;
+    let (steps, outputs) = (steps.max(0) as u64, outputs as u64);
+    if inner {
+        let RowDivision { lanes, width, parts } = along_rows(steps, outputs, threads);
+        return Division { inner, lanes, width, parts };
+    }
+    let lanes = steps.max(1).next_power_of_two().min(u64::from(threads / 32)) as u32;
+    let width = (threads / lanes).min(32);
+    let parts = parts_of(steps, outputs.div_ceil(u64::from(width)), lanes);
     Division { inner, lanes, width, parts }
 }
 

@@ -5,7 +5,7 @@ use crate::driver::{Handle, driver, error};
 use crate::event::Event;
 use crate::failure;
 use crate::joint;
-use corten_core::{Result, ensure};
+use corten_core::{Result, ensure, flush_deferred};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -227,11 +227,17 @@ impl Stream {
         self.handle
     }
 
-    /// Waits for the work of the stream.
+    /// Waits for the work of the stream, also for what this thread has recorded for it.
     ///
     /// # Errors
     /// Those of the work; `Runtime` where the mode of [`set_sync_debug_mode`] says so.
     pub fn synchronize(self) -> Result<()> {
+        flush_deferred()?;
+        self.finish()
+    }
+
+    /// As [`synchronize`](Self::synchronize), for what the stream has been given alone.
+    pub(crate) fn finish(self) -> Result<()> {
         report_synchronization()?;
         self.wait()
     }
@@ -251,6 +257,7 @@ impl Stream {
     /// # Errors
     /// Those of the work.
     pub fn query(self) -> Result<bool> {
+        flush_deferred()?;
         joint::flush()?;
         bound(self.device)?;
         let driver = driver()?;
@@ -263,6 +270,14 @@ impl Stream {
     /// # Errors
     /// Those of the driver.
     pub fn wait_event(self, event: &Event) -> Result<()> {
+        if event.handle().is_some() {
+            flush_deferred()?;
+        }
+        self.pass_event(event)
+    }
+
+    /// As [`wait_event`](Self::wait_event), whatever this thread has recorded.
+    fn pass_event(self, event: &Event) -> Result<()> {
         let Some(handle) = event.handle() else { return Ok(()) };
         joint::flush()?;
         bound(self.device)?;
@@ -277,6 +292,13 @@ impl Stream {
     /// Those of the driver.
     pub fn wait_stream(self, other: Self) -> Result<()> {
         self.wait_event(&other.record_event()?)
+    }
+
+    /// As [`wait_stream`](Self::wait_stream), for what the other one has been given alone.
+    pub(crate) fn follow(self, other: Self) -> Result<()> {
+        let mut event = Event::new(false);
+        event.mark(other)?;
+        self.pass_event(&event)
     }
 
     /// A new event, without a time, at what the stream has been given until now.

@@ -9,6 +9,8 @@ use crate::checks;
 use crate::dense::{dense, with_returns};
 use crate::engine::{Call, CallOptions, DEFAULT_TIMEOUT, Engine};
 use crate::error::{DistError, DistErrorKind, Result};
+#[cfg(all(feature = "cuda", unix))]
+use crate::staged::Staged;
 use crate::store::Store;
 use crate::work::{Explain, Work};
 
@@ -73,6 +75,11 @@ impl Backend {
     ) -> Result<Arc<Work>> {
         checks::check(&*self.engine, &call)?;
         let outputs = call.outputs();
+        #[cfg(all(feature = "cuda", unix))]
+        let (call, staged) = match self.engine.needs_host_memory() {
+            true => Staged::of(call)?,
+            false => (call, None),
+        };
         let (call, returns) = dense(call)?;
         if returns.iter().any(|(tensor, _)| !tensor.device().is_cpu()) {
             return Err(DistError::value("Tensors must be contiguous"));
@@ -83,6 +90,11 @@ impl Backend {
         let timeout = timeout.unwrap_or_else(|| self.timeout());
         let options = CallOptions { timeout, sequence, is_async };
         let work = with_returns(self.engine.start(call, &options), outputs, returns);
+        #[cfg(all(feature = "cuda", unix))]
+        let work = match staged {
+            Some(staged) => staged.follow(&work),
+            None => work,
+        };
         work.set_place(timeout, sequence, self.explain());
         if let Some(store) = self.store.clone().filter(|_| sequence > 0) {
             let rank = self.engine.rank();

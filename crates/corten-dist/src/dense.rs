@@ -7,6 +7,7 @@ use corten_ops::{Tensor, op};
 
 use crate::engine::Call;
 use crate::error::Result;
+use crate::reduce_op::ReduceOp;
 use crate::work::Work;
 
 /// Copies that go back when the work is done: the tensor, and what stands for it.
@@ -18,7 +19,7 @@ pub(crate) type Returns = Vec<(Tensor, Tensor)>;
 /// Those of copies.
 pub(crate) fn dense(call: Call) -> Result<(Call, Returns)> {
     let mut dense = Dense(Vec::new());
-    let call = dense.call(call)?;
+    let call = mapped(call, &mut dense)?;
     Ok((call, dense.0))
 }
 
@@ -47,8 +48,8 @@ pub(crate) fn with_returns(work: Arc<Work>, outputs: Vec<Tensor>, returns: Retur
 
 struct Dense(Returns);
 
-impl Dense {
-    fn read(&self, tensor: &Tensor) -> Result<Tensor> {
+impl StandIns for Dense {
+    fn read(&mut self, tensor: &Tensor) -> Result<Tensor> {
         if is_dense(tensor) {
             return Ok(tensor.clone());
         }
@@ -65,64 +66,88 @@ impl Dense {
         Ok(copy)
     }
 
-    fn read_all(&self, tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-        tensors.iter().map(|tensor| self.read(tensor)).collect()
+    fn update(&mut self, tensor: &Tensor) -> Result<Tensor> {
+        self.write(tensor)
     }
+}
 
-    fn write_all(&mut self, tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-        tensors.iter().map(|tensor| self.write(tensor)).collect()
-    }
+/// What stands for the tensors of a call.
+pub(crate) trait StandIns {
+    /// For one that is read.
+    fn read(&mut self, tensor: &Tensor) -> Result<Tensor>;
 
-    fn call(&mut self, call: Call) -> Result<Call> {
-        Ok(match call {
-            Call::AllReduce { tensor, op } => Call::AllReduce { tensor: self.write(&tensor)?, op },
-            Call::Broadcast { tensor, root } => {
-                Call::Broadcast { tensor: self.write(&tensor)?, root }
-            }
-            Call::Reduce { tensor, root, op } => {
-                Call::Reduce { tensor: self.write(&tensor)?, root, op }
-            }
-            Call::AllGather { outputs, input } => {
-                Call::AllGather { outputs: self.write_all(&outputs)?, input: self.read(&input)? }
-            }
-            Call::AllGatherInto { output, input } => {
-                Call::AllGatherInto { output: self.write(&output)?, input: self.read(&input)? }
-            }
-            Call::Gather { outputs, input, root } => {
-                Call::Gather { outputs: self.write_all(&outputs)?, input: self.read(&input)?, root }
-            }
-            Call::Scatter { output, inputs, root } => Call::Scatter {
-                output: self.write(&output)?,
-                inputs: self.read_all(&inputs)?,
-                root,
-            },
-            Call::ReduceScatter { output, inputs, op } => {
-                let inputs = self.read_all(&inputs)?;
-                Call::ReduceScatter { output: self.write(&output)?, inputs, op }
-            }
-            Call::ReduceScatterInto { output, input, op } => {
-                let input = self.read(&input)?;
-                Call::ReduceScatterInto { output: self.write(&output)?, input, op }
-            }
-            Call::AllToAll { outputs, inputs } => {
-                let inputs = self.read_all(&inputs)?;
-                Call::AllToAll { outputs: self.write_all(&outputs)?, inputs }
-            }
-            Call::AllToAllBase { output, input, output_splits, input_splits } => {
-                let (output, input) = (self.write(&output)?, self.read(&input)?);
-                Call::AllToAllBase { output, input, output_splits, input_splits }
-            }
-            Call::Send { tensor, to, tag } => Call::Send { tensor: self.read(&tensor)?, to, tag },
-            Call::Recv { tensor, from, tag } => {
-                Call::Recv { tensor: self.write(&tensor)?, from, tag }
-            }
-            Call::RecvAny { tensor, tag } => Call::RecvAny { tensor: self.write(&tensor)?, tag },
-            Call::Barrier { device } => Call::Barrier { device },
-            Call::Batch(calls) => {
-                Call::Batch(calls.into_iter().map(|call| self.call(call)).collect::<Result<_>>()?)
-            }
-        })
+    /// For one that is written from its first element to its last.
+    fn write(&mut self, tensor: &Tensor) -> Result<Tensor>;
+
+    /// For one that is read and written, on some rank.
+    fn update(&mut self, tensor: &Tensor) -> Result<Tensor>;
+
+    /// The reduction, whose factor may be a tensor.
+    fn operation(&mut self, op: ReduceOp) -> Result<ReduceOp> {
+        Ok(op)
     }
+}
+
+fn all(tensors: &[Tensor], stand_in: impl FnMut(&Tensor) -> Result<Tensor>) -> Result<Vec<Tensor>> {
+    tensors.iter().map(stand_in).collect()
+}
+
+/// The call with what stands for its tensors.
+///
+/// # Errors
+/// Those of the functions that make it.
+pub(crate) fn mapped(call: Call, to: &mut dyn StandIns) -> Result<Call> {
+    Ok(match call {
+        Call::AllReduce { tensor, op } => {
+            Call::AllReduce { tensor: to.update(&tensor)?, op: to.operation(op)? }
+        }
+        Call::Broadcast { tensor, root } => Call::Broadcast { tensor: to.update(&tensor)?, root },
+        Call::Reduce { tensor, root, op } => {
+            Call::Reduce { tensor: to.update(&tensor)?, root, op: to.operation(op)? }
+        }
+        Call::AllGather { outputs, input } => Call::AllGather {
+            outputs: all(&outputs, |tensor| to.write(tensor))?,
+            input: to.read(&input)?,
+        },
+        Call::AllGatherInto { output, input } => {
+            Call::AllGatherInto { output: to.write(&output)?, input: to.read(&input)? }
+        }
+        Call::Gather { outputs, input, root } => Call::Gather {
+            outputs: all(&outputs, |tensor| to.write(tensor))?,
+            input: to.read(&input)?,
+            root,
+        },
+        Call::Scatter { output, inputs, root } => Call::Scatter {
+            output: to.write(&output)?,
+            inputs: all(&inputs, |tensor| to.read(tensor))?,
+            root,
+        },
+        Call::ReduceScatter { output, inputs, op } => {
+            let inputs = all(&inputs, |tensor| to.read(tensor))?;
+            Call::ReduceScatter { output: to.write(&output)?, inputs, op: to.operation(op)? }
+        }
+        Call::ReduceScatterInto { output, input, op } => {
+            let input = to.read(&input)?;
+            Call::ReduceScatterInto { output: to.write(&output)?, input, op: to.operation(op)? }
+        }
+        Call::AllToAll { outputs, inputs } => {
+            let inputs = all(&inputs, |tensor| to.read(tensor))?;
+            Call::AllToAll { outputs: all(&outputs, |tensor| to.write(tensor))?, inputs }
+        }
+        Call::AllToAllBase { output, input, output_splits, input_splits } => {
+            let (output, input) = (to.write(&output)?, to.read(&input)?);
+            Call::AllToAllBase { output, input, output_splits, input_splits }
+        }
+        Call::Send { tensor, to: rank, tag } => {
+            Call::Send { tensor: to.read(&tensor)?, to: rank, tag }
+        }
+        Call::Recv { tensor, from, tag } => Call::Recv { tensor: to.write(&tensor)?, from, tag },
+        Call::RecvAny { tensor, tag } => Call::RecvAny { tensor: to.write(&tensor)?, tag },
+        Call::Barrier { device } => Call::Barrier { device },
+        Call::Batch(calls) => {
+            Call::Batch(calls.into_iter().map(|call| mapped(call, to)).collect::<Result<_>>()?)
+        }
+    })
 }
 
 fn is_dense(tensor: &Tensor) -> bool {

@@ -1,5 +1,6 @@
 //! What a back end implements: one communicator, and the calls it runs.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +51,11 @@ pub trait Engine: Send + Sync {
         Err(DistError::backend(format!("Backend {} does not support splitting", self.name())))
     }
 
+    /// Whether it takes tensors in the host's memory only: those on GPUs are copied there and back then.
+    fn needs_host_memory(&self) -> bool {
+        false
+    }
+
     /// Whether several calls go faster as one [`Call::Batch`].
     fn supports_coalescing(&self) -> bool {
         false
@@ -67,6 +73,11 @@ pub trait Engine: Send + Sync {
     /// knows; a group asks the others through the store else.
     fn missing(&self, sequence: u64) -> Option<Vec<usize>> {
         let _ = sequence;
+        None
+    }
+
+    /// The engine itself, for those who know its type.
+    fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 }

@@ -21,6 +21,8 @@ mod reduce;
 mod reduce_op;
 #[cfg(target_os = "linux")]
 mod reduction;
+#[cfg(all(feature = "cuda", unix))]
+mod staged;
 pub mod store;
 mod threads;
 mod work;

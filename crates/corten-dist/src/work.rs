@@ -24,8 +24,13 @@ use crate::interrupt;
 /// assert!(work.wait(None).is_err());
 /// ```
 pub struct Work {
-    name: &'static str,
     outputs: Vec<Tensor>,
+    core: Arc<Core>,
+}
+
+/// The work without its tensors.
+struct Core {
+    name: &'static str,
     begun: Instant,
     state: Mutex<State>,
     ended: Condvar,
@@ -142,9 +147,8 @@ impl Work {
     }
 
     fn make(name: &'static str, outputs: Vec<Tensor>, driver: Option<Box<dyn Driver>>) -> Self {
-        Self {
+        let core = Core {
             name,
-            outputs,
             begun: Instant::now(),
             state: Mutex::default(),
             ended: Condvar::new(),
@@ -152,12 +156,18 @@ impl Work {
             settings: OnceLock::new(),
             watch: OnceLock::new(),
             driver,
-        }
+        };
+        Self { outputs, core: Arc::new(core) }
+    }
+
+    /// The same work without its tensors: for engines that know of its end after the memory may go.
+    pub fn without_outputs(&self) -> Arc<Self> {
+        Arc::new(Self { outputs: Vec::new(), core: self.core.clone() })
     }
 
     /// The name of the call.
     pub fn name(&self) -> &'static str {
-        self.name
+        self.core.name
     }
 
     /// The tensors that the call writes. They hold the result when it is done.
@@ -167,32 +177,47 @@ impl Work {
 
     /// The number of the collective in its group; 0 where there is none.
     pub fn sequence(&self) -> u64 {
-        self.settings.get().map_or(0, |settings| settings.sequence)
+        self.core.settings.get().map_or(0, |settings| settings.sequence)
     }
 
     /// How long it may take, counted from its start; nothing where no group has said.
     pub fn timeout(&self) -> Option<Duration> {
-        self.settings.get().map(|settings| settings.timeout)
+        self.core.settings.get().map(|settings| settings.timeout)
     }
 
     /// How long it has been running.
     pub fn age(&self) -> Duration {
-        self.begun.elapsed()
+        self.core.begun.elapsed()
     }
 
     /// The driver, where the end is known elsewhere.
     pub fn driver(&self) -> Option<&dyn Driver> {
-        self.driver.as_deref()
+        self.core.driver.as_deref()
     }
 
     /// Tells the work its place in a group. Only the first call counts.
     pub fn set_place(&self, timeout: Duration, sequence: u64, explain: Explain) {
-        let _ = self.settings.set(Settings { timeout, sequence, explain });
+        let _ = self.core.settings.set(Settings { timeout, sequence, explain });
     }
 
     /// Has waits that last watched. Only the first call counts.
     pub fn set_watch(&self, watch: Watch) {
-        let _ = self.watch.set(watch);
+        let _ = self.core.watch.set(watch);
+    }
+
+    /// Has a wait watched that lasts for long, until the flag is turned false; nothing where nobody
+    /// watches.
+    pub(crate) fn watch(&self) -> Option<Arc<AtomicBool>> {
+        let watch = self.core.watch.get()?;
+        let flag = Arc::new(AtomicBool::new(true));
+        watch(flag.clone());
+        Some(flag)
+    }
+
+    /// Ends the work because its time is over, with what its group says to that.
+    pub(crate) fn expire(&self) {
+        let error = self.explained(None);
+        self.fail(error);
     }
 
     /// Ends the work well. What comes after the end changes nothing.
@@ -219,13 +244,13 @@ impl Work {
             state.result = Some(result);
             std::mem::take(&mut state.callbacks)
         };
-        self.ended.notify_all();
+        self.core.ended.notify_all();
         callbacks.into_iter().for_each(|callback| callback(self));
     }
 
     /// Notes who sent what was received.
     pub fn set_source_rank(&self, rank: usize) {
-        self.source.store(rank + 1, Ordering::Relaxed);
+        self.core.source.store(rank + 1, Ordering::Relaxed);
     }
 
     /// Who sent what was received.
@@ -233,7 +258,7 @@ impl Work {
     /// # Errors
     /// `Runtime` for work that receives nothing.
     pub fn source_rank(&self) -> Result<usize> {
-        let source = self.source.load(Ordering::Relaxed);
+        let source = self.core.source.load(Ordering::Relaxed);
         source.checked_sub(1).ok_or_else(|| {
             DistError::runtime(
                 "sourceRank() may only be called on work objects that correspond to a recv or \
@@ -245,7 +270,7 @@ impl Work {
     /// Whether it has ended, well or not.
     pub fn is_completed(&self) -> bool {
         self.lock().result.is_some()
-            || self.driver.as_ref().is_some_and(|driver| driver.is_completed(self))
+            || self.core.driver.as_ref().is_some_and(|driver| driver.is_completed(self))
     }
 
     /// Whether it has ended well.
@@ -255,7 +280,7 @@ impl Work {
 
     /// The error it ended with, as users see it.
     pub fn exception(&self) -> Option<DistError> {
-        if let Some(driver) = &self.driver
+        if let Some(driver) = &self.core.driver
             && let Some(error) = driver.exception(self)
         {
             return Some(error);
@@ -286,7 +311,7 @@ impl Work {
     /// # Errors
     /// What the call failed with, or `Backend` when the time is over.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
-        if let Some(driver) = &self.driver {
+        if let Some(driver) = &self.core.driver {
             return driver.wait(self, timeout);
         }
         self.wait_for_end(timeout)
@@ -299,16 +324,13 @@ impl Work {
     pub fn wait_for_end(&self, timeout: Option<Duration>) -> Result<()> {
         let end = match timeout {
             Some(timeout) => Instant::now().checked_add(timeout),
-            None => self.timeout().and_then(|timeout| self.begun.checked_add(timeout)),
+            None => self.timeout().and_then(|timeout| self.core.begun.checked_add(timeout)),
         };
         let patience = Instant::now() + PATIENCE;
         let is_short = end.is_some_and(|end| end <= patience);
         let mut result = self.wait_until(if is_short { end } else { Some(patience) })?;
         if result.is_none() && !is_short {
-            let watched = Watched(Arc::new(AtomicBool::new(true)));
-            if let Some(watch) = self.watch.get() {
-                watch(watched.0.clone());
-            }
+            let _watched = self.watch().map(Watched);
             result = self.wait_until(end)?;
         }
         match result {
@@ -320,7 +342,7 @@ impl Work {
 
     fn wait_until(&self, end: Option<Instant>) -> Result<Option<Result<()>>> {
         let ready = |state: &mut State| state.result.clone();
-        Ok(interrupt::wait_until(&self.ended, self.lock(), end, ready)?.1)
+        Ok(interrupt::wait_until(&self.core.ended, self.lock(), end, ready)?.1)
     }
 
     /// Has the current stream of the device wait for it; keeps the thread where there is no stream.
@@ -328,7 +350,7 @@ impl Work {
     /// # Errors
     /// As [`wait`](Self::wait).
     pub fn block_current_stream(&self) -> Result<()> {
-        match &self.driver {
+        match &self.core.driver {
             Some(driver) => driver.block_current_stream(self),
             None => self.wait(None),
         }
@@ -339,12 +361,12 @@ impl Work {
         if let Some(explained) = &self.lock().explained {
             return explained.clone();
         }
-        let explained = match (self.settings.get(), error) {
+        let explained = match (self.core.settings.get(), error) {
             (Some(settings), _) => (settings.explain)(self, error),
             (None, Some(error)) => error.clone(),
             (None, None) => DistError::backend(format!(
                 "{} did not end within {} ms",
-                self.name,
+                self.core.name,
                 self.age().as_millis()
             )),
         };
@@ -352,7 +374,7 @@ impl Work {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -368,7 +390,7 @@ impl Drop for Watched {
 impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Work")
-            .field("name", &self.name)
+            .field("name", &self.core.name)
             .field("completed", &self.is_completed())
             .finish_non_exhaustive()
     }

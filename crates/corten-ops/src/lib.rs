@@ -14,6 +14,7 @@ pub mod composite;
 mod conversion;
 mod data;
 pub mod derived;
+pub mod device_groups;
 pub mod dispatch;
 pub mod expression;
 pub mod front;

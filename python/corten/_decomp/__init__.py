@@ -10,6 +10,7 @@ from ._register import (  # noqa: F401
     register_decomposition, remove_decompositions,
 )
 from . import images, pointwise, reductions, shapes  # noqa: F401, I001
+from . import inplace, margins, rearrangements, sequences  # noqa: F401, I001
 from . import decompositions  # noqa: F401
 from ._tables import CustomDecompTable, core_aten_decompositions  # noqa: F401
 

@@ -94,3 +94,22 @@ def opmath(function):
         return pytree.tree_map(down, function(*pytree.tree_map(up, args), **pytree.tree_map(up, kwargs)))
 
     return widened
+
+
+def memory_format_of(tensor):
+    """The memory format that a tensor has."""
+    formats = {4: corten.channels_last, 5: corten.channels_last_3d}
+    last = formats.get(tensor.dim())
+    if last is None or tensor.is_contiguous() or not tensor.is_contiguous(memory_format=last):
+        return corten.contiguous_format
+    return last
+
+
+def is_dense(tensor):
+    """Whether the elements of a tensor lie side by side in some order of its dimensions."""
+    expected = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size != 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True

@@ -88,6 +88,13 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
     return corten.logical_not(found) if invert else found
 
 
+@register_decomposition(aten.isin.Scalar_Tensor)
+def isin_scalar_tensor(element, test_elements, *, assume_unique=False, invert=False):
+    """Whether a number is among elements."""
+    one = aten.scalar_tensor.default(element, device=test_elements.device, pin_memory=False)
+    return isin(one, test_elements, assume_unique=assume_unique, invert=invert)
+
+
 @register_decomposition(aten.isin.Tensor_Scalar)
 def isin_tensor_scalar(elements, test_element, *, assume_unique=False, invert=False):
     """Whether elements are one number."""

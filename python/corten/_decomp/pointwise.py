@@ -102,7 +102,7 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
     return corten.where(low, inner, grad_output * pos)
 
 
-@register_decomposition(aten.floor_divide.default)
+@register_decomposition([aten.floor_divide.default, aten.floor_divide.Scalar])
 def floor_divide(self, other):
     """The quotient, rounded down."""
     return aten.div.Tensor_mode(self, other, rounding_mode="floor")

@@ -60,6 +60,12 @@ if hasattr(_C, "_dist_gloo_backend"):
 
     __all__ += ["ProcessGroupGloo", "_is_gloo_available"]
 
+# Builds without CUDA do not have it.
+if hasattr(_C, "_dist_nccl_backend"):
+    from ._nccl import ProcessGroupNCCL, _is_nccl_available
+
+    __all__ += ["ProcessGroupNCCL", "_is_nccl_available"]
+
 _HOME = __name__.rpartition(".")[0] + "._C._distributed_c10d"
 for _name in __all__:
     if isinstance(globals()[_name], type) and globals()[_name].__module__ != _HOME:

@@ -275,7 +275,14 @@ class Collectives:
         """Done when all have come: ``(opts)`` or ``(timeout)``."""
         opts, timeout = (None, opts) if hasattr(opts, "total_seconds") else (opts, timeout)
         opts = _made(options.BarrierOptions, opts, timeout=timeout)
-        return self._begin("barrier", (opts,), [call("barrier")], opts, [], OpType.BARRIER)
+        return self._begin("barrier", (opts,), [call("barrier", tag=_gpu(opts))], opts, [], OpType.BARRIER)
+
+
+def _gpu(opts):
+    """The index of the GPU that a barrier is for, or -1."""
+    if opts.device is not None and opts.device.type == "cuda" and opts.device.index is not None:
+        return opts.device.index
+    return opts.device_ids[0] if opts.device_ids else -1
 
 
 #: The names that a class of Python's may give its own.

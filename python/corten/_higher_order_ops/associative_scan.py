@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import corten
-from corten._ops import HigherOrderOperator
+from corten._ops import HigherOrderOperator, disabled_proxy_modes
 from corten.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = ["associative_scan", "associative_scan_op"]
@@ -62,6 +62,25 @@ class AssociativeScanOp(HigherOrderOperator):
             slices = [column[place] for column in columns]
             rows.append(list(combine_fn(*rows[-1], *slices, *additional_inputs)))
         return tuple(corten.stack(list(values)) for values in zip(*rows))
+
+    def trace(self, mode, combine_fn, xs, additional_inputs):
+        """A node with the graph of the function; where an operand has a gradient, the calls of all rounds."""
+        from corten._higher_order_ops._traced_branches import Trace, needs_grad, recording
+
+        operands = (*xs, *additional_inputs)
+        if recording(operands) is None or needs_grad(operands):
+            return self.run(combine_fn, xs, additional_inputs)
+        with disabled_proxy_modes():
+            slices = [x.select(0, 0) for x in xs]
+        trace = Trace(mode, (combine_fn,), ((*slices, *slices, *additional_inputs),))
+        more = (*additional_inputs, *trace.captured)
+        with disabled_proxy_modes():
+            if trace.is_real:
+                results = self.run(*trace.graphs, xs, more)
+            else:
+                results = tuple(x.clone(memory_format=corten.contiguous_format) for x in xs)
+        given = trace.argument(list(xs)), trace.argument(more)
+        return trace.emit(self, ("associative_scan_combine_graph",), lambda graph: (graph, *given), results)
 
     def record(self, recorder, combine_fn, xs, additional_inputs):
         """A node with the graph of the function."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 
 import corten
-from corten._ops import HigherOrderOperator
+from corten._ops import HigherOrderOperator, disabled_proxy_modes, proxy_mode
 from corten.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = ["cond", "cond_op"]
@@ -37,14 +36,14 @@ def cond(pred, true_fn, false_fn, operands=()):
     from corten.export._recorder import recording
 
     leaves, spec = tree_flatten(tuple(operands))
-    mode = None if recording() is not None else _mode(pred, leaves)
-    if mode is None and (isinstance(pred, (bool, int, float)) or recording() is None):
-        if isinstance(pred, (bool, int, float)) and recording() is not None:
-            warnings.warn(
-                "Pred is a Python constant. When used with torch.cond, it specializes on one of the branches. If you "
-                "want torch.cond to preserve two branches, please make the predicate a boolean tensor or a SymBool.",
-                stacklevel=2,
-            )
+    is_number = isinstance(pred, (bool, int, float))
+    if is_number and recording() is not None:
+        warnings.warn(
+            "Pred is a Python constant. When used with torch.cond, it specializes on one of the branches. If you "
+            "want torch.cond to preserve two branches, please make the predicate a boolean tensor or a SymBool.",
+            stacklevel=2,
+        )
+    if is_number or (recording() is None and proxy_mode() is None):
         return (true_fn if pred else false_fn)(*operands)
     specs = []
 
@@ -52,31 +51,17 @@ def cond(pred, true_fn, false_fn, operands=()):
         def call(*values):
             made, structure = tree_flatten(function(*tree_unflatten(list(values), spec)))
             specs.append(structure)
-            return made
+            return tuple(made)
 
         return call
 
-    if mode is not None:
-        from corten._higher_order_ops import _traced_branches
-
-        results = _traced_branches.record(mode, cond_op, pred, (flat(true_fn), flat(false_fn)), leaves)
-    else:
-        results = cond_op(pred, flat(true_fn), flat(false_fn), tuple(leaves))
+    results = cond_op(pred, flat(true_fn), flat(false_fn), tuple(leaves))
     if specs[0] != specs[-1]:
         raise RuntimeError(
             "Unmatched output spec from torch.cond branches: "
             f"true branch tree_spec {specs[0]} vs false branch tree_spec {specs[1]}."
         )
     return tree_unflatten(list(results), specs[0])
-
-
-def _mode(pred, leaves):
-    """The mode of ``make_fx`` that records both functions, or None."""
-    if not isinstance(pred, corten.Tensor) or f"{corten.__name__}.fx.experimental.proxy_tensor" not in sys.modules:
-        return None
-    from corten._higher_order_ops import _traced_branches
-
-    return _traced_branches.recording(pred, leaves)
 
 
 class CondOp(HigherOrderOperator):
@@ -90,6 +75,29 @@ class CondOp(HigherOrderOperator):
         if not all(isinstance(one, (corten.Tensor, int, corten.SymInt)) for one in operands):
             raise RuntimeError(f"Dense implementation operands must be a list of tensors and ints {operands}")
         return (true_fn if pred else false_fn)(*operands)
+
+    def trace(self, mode, pred, true_fn, false_fn, operands):
+        """A node with the graphs of both functions; where an operand has a gradient, the derivative is one, too."""
+        from corten._higher_order_ops._traced_branches import (
+            differentiable, gradients, needs_grad, recording, spread,
+        )
+
+        if recording([pred]) is None:
+            return self.run(pred, true_fn, false_fn, operands)
+        functions = (true_fn, false_fn)
+        if not needs_grad(operands):
+            return _traced(self, mode, pred, functions, operands)
+
+        def backward(operands, grads):
+            count = len(operands)
+            parts = [
+                lambda *values, function=function: gradients(function, values[:count], values[count:])
+                for function in functions
+            ]
+            grads = tuple(grad for grad in grads if grad is not None)
+            return spread(operands, self(pred, *parts, (*operands, *grads)))
+
+        return differentiable(lambda *given: _traced(self, mode, pred, functions, given), backward, operands)
 
     def record(self, recorder, pred, true_fn, false_fn, operands):
         """A node with the graphs of both functions."""
@@ -110,6 +118,31 @@ class CondOp(HigherOrderOperator):
             )
             recorder.emit_nodes(self, (recorder.argument(pred), *nodes, tuple(inputs)), results)
         return results
+
+
+def _traced(operator, mode, pred, functions, operands):
+    """A node with the graphs of both functions."""
+    from corten._higher_order_ops._traced_branches import Trace
+
+    trace = Trace(mode, functions, (operands, operands))
+    with disabled_proxy_modes():
+        values = [graph(*operands, *trace.captured) for graph in trace.graphs]
+        _check_metadata(*values)
+        known = trace.is_real and not bool(pred)
+    given = trace.argument((*operands, *trace.captured))
+    return trace.emit(
+        operator, ("true_graph", "false_graph"), lambda *graphs: (trace.argument(pred), *graphs, given),
+        tuple(values[1 if known else 0]),
+    )
+
+
+def _check_metadata(first, second):
+    kinds = [
+        [(tuple(one.shape), one.dtype) for one in values if isinstance(one, corten.Tensor)]
+        for values in (first, second)
+    ]
+    if kinds[0] != kinds[1]:
+        raise RuntimeError(f"Expected branches to return tensors with same metadata but got {kinds[0]} and {kinds[1]}")
 
 
 def _check_results(first, second):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 
 import corten
-from corten._ops import HigherOrderOperator
+from corten._ops import HigherOrderOperator, disabled_proxy_modes
 from corten.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = ["map", "map_impl"]
@@ -57,6 +57,35 @@ class MapImpl(HigherOrderOperator):
         rows = [f(*slices, *pos_args) for slices in zip(*(x.unbind(0) for x in xs))]
         return tuple(_stacked(values) for values in zip(*rows))
 
+    def trace(self, mode, f, xs, pos_args):
+        """A node with the graph of the function; where an operand has a gradient, the derivative is one, too."""
+        from corten._higher_order_ops._traced_branches import (
+            differentiable, gradients, needs_grad, recording, spread,
+        )
+
+        operands, count = (*xs, *pos_args), len(xs)
+        if recording(operands) is None:
+            return self.run(f, xs, pos_args)
+
+        def forward(*given):
+            return _traced(self, mode, f, given[:count], given[count:])
+
+        if not needs_grad(operands):
+            return forward(*operands)
+
+        def backward(operands, grads):
+            number, grads = len(grads), [grad.contiguous() for grad in grads]
+
+            def part(*values):
+                return tuple(gradients(f, values[number:], values[:number]))
+
+            found = spread(operands, self(part, [*grads, *operands[:count]], list(operands[count:])))
+            return [
+                one if one is None or place < count else one.sum(0) for place, one in enumerate(found)
+            ]
+
+        return differentiable(forward, backward, operands)
+
     def record(self, recorder, f, xs, pos_args):
         """A node with the graph of the function."""
         from corten._higher_order_ops._branches import Branch, add, append_captured
@@ -75,6 +104,30 @@ class MapImpl(HigherOrderOperator):
             rest = [recorder.argument(value) for value in pos_args]
             recorder.emit_nodes(self, (node, given, [*rest, *more]), results)
         return results
+
+
+def _traced(operator, mode, f, xs, pos_args):
+    """A node with the graph of the function."""
+    from corten._higher_order_ops._traced_branches import Trace
+
+    with disabled_proxy_modes():
+        slices = [x.select(0, 0) for x in xs]
+    trace = Trace(mode, (f,), ((*slices, *pos_args),))
+    more = [*pos_args, *trace.captured]
+    with disabled_proxy_modes():
+        if trace.is_real:
+            results = operator.run(*trace.graphs, xs, more)
+        else:
+            results = tuple(spread_over(value, xs[0]) for value in trace.graphs[0](*slices, *more))
+    given = trace.argument(builtins.list(xs)), trace.argument(more)
+    return trace.emit(operator, ("body_graph",), lambda graph: (graph, *given), results)
+
+
+def spread_over(value, like):
+    """A tensor without data of as many results as another one has slices."""
+    if not isinstance(value, corten.Tensor):
+        return value
+    return value.unsqueeze(0).expand(like.shape[0], *value.shape).clone(memory_format=corten.contiguous_format)
 
 
 def _stacked(values):

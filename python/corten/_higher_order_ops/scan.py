@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import corten
-from corten._ops import HigherOrderOperator
+from corten._ops import HigherOrderOperator, disabled_proxy_modes
 from corten.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = ["scan", "scan_op"]
@@ -80,6 +80,29 @@ class ScanOp(HigherOrderOperator):
             carry = made[:count]
             rows.append(made[count:])
         return (*(value.clone() for value in carry), *(corten.stack(list(values)) for values in zip(*rows)))
+
+    def trace(self, mode, combine_fn, init, xs, additional_inputs):
+        """A node with the graph of the function; where an operand has a gradient, the calls of all rounds."""
+        from corten._higher_order_ops._traced_branches import Trace, needs_grad, recording
+        from corten._higher_order_ops.map import spread_over
+
+        operands, count = (*init, *xs, *additional_inputs), len(init)
+        if recording(operands) is None or needs_grad(operands):
+            return self.run(combine_fn, init, xs, additional_inputs)
+        with disabled_proxy_modes():
+            slices = [x.select(0, 0) for x in xs]
+        trace = Trace(mode, (combine_fn,), ((*init, *slices, *additional_inputs),))
+        more = (*additional_inputs, *trace.captured)
+        with disabled_proxy_modes():
+            if trace.is_real:
+                results = self.run(*trace.graphs, init, xs, more)
+            else:
+                made = trace.graphs[0](*init, *slices, *more)
+                _check(init, made[:count])
+                rows = (spread_over(value, xs[0]) for value in made[count:])
+                results = (*(value.clone() for value in made[:count]), *rows)
+        given = trace.argument(list(init)), trace.argument(list(xs)), trace.argument(more)
+        return trace.emit(self, ("scan_combine_graph",), lambda graph: (graph, *given), results)
 
     def record(self, recorder, combine_fn, init, xs, additional_inputs):
         """A node with the graph of the function."""

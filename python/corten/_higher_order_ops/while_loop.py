@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import corten
-from corten._ops import HigherOrderOperator
+from corten._ops import HigherOrderOperator, disabled_proxy_modes
 from corten.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = ["while_loop", "while_loop_op"]
@@ -56,6 +56,27 @@ class WhileLoopOp(HigherOrderOperator):
         while _holds(cond_fn(*values, *additional_inputs)):
             values = _replaced(values, body_fn(*values, *additional_inputs))
         return values
+
+    def trace(self, mode, cond_fn, body_fn, carried_inputs, additional_inputs):
+        """A node with the graphs of both functions; where an operand has a gradient, the calls of all rounds."""
+        from corten._higher_order_ops._traced_branches import Trace, needs_grad, recording
+
+        operands = (*carried_inputs, *additional_inputs)
+        is_tensor = all(isinstance(one, corten.Tensor) for one in operands)
+        if recording(operands) is None or not is_tensor or needs_grad(operands):
+            return self.run(cond_fn, body_fn, carried_inputs, additional_inputs)
+        trace = Trace(mode, (cond_fn, body_fn), (operands, operands))
+        more = (*additional_inputs, *trace.captured)
+        with disabled_proxy_modes():
+            if trace.is_real:
+                results = self.run(*trace.graphs, carried_inputs, more)
+            else:
+                results = _replaced(carried_inputs, tuple(trace.graphs[1](*carried_inputs, *more)))
+            results = tuple(value.clone() for value in results)
+        given = trace.argument(tuple(carried_inputs)), trace.argument(tuple(more))
+        return trace.emit(
+            self, ("while_loop_cond_graph", "while_loop_body_graph"), lambda *graphs: (*graphs, *given), results
+        )
 
     def record(self, recorder, cond_fn, body_fn, carried_inputs, additional_inputs):
         """A node with the graphs of both functions."""

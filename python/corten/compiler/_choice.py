@@ -3,7 +3,7 @@
 Both ways give the same bits, so that one may take the place of the other at any call. Recording costs about a
 microsecond for each call of an operator, which small tensors do not give back, and operators that are one kernel
 already have nothing to fuse. The first calls with arguments of certain sizes go both ways in turn; the later ones
-go the way that took less time.
+go the way that took less time. Where a GPU is used the measured calls wait for it, as it computes behind them.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ at_once = _AtOnce()
 class _Kind:
     """The calls with arguments of certain sizes."""
 
-    __slots__ = ("begun", "best", "calls", "recorded")
+    __slots__ = ("begun", "best", "calls", "recorded", "waits")
 
     def __init__(self):
+        from corten.cuda import is_initialized
+
+        #: Whether measured calls wait for a GPU.
+        self.waits = is_initialized()
         self.calls = 0
         #: The least seconds at once and recorded.
         self.best = [float("inf"), float("inf")]
@@ -78,6 +82,11 @@ class Choice:
         return record(function, args, kwargs) if kind.recorded else _run_at_once(function, args, kwargs)
 
     def _measured(self, kind, with_backward, function, args, kwargs, record):
+        if kind.waits:
+            if _C._cuda_isCurrentStreamCapturing():
+                # What is captured waits for nothing.
+                return record(function, args, kwargs)
+            _C._cuda_synchronize(-1)
         place = kind.calls - _WARMUP
         kind.calls += 1
         begin = time.perf_counter()
@@ -96,6 +105,8 @@ class Choice:
         if with_backward:
             kind.begun = way, begin
         else:
+            if kind.waits:
+                _C._cuda_synchronize(-1)
             kind.best[way] = min(kind.best[way], time.perf_counter() - begin)
         return result
 

@@ -15,7 +15,8 @@ from corten.export.graph_signature import (
 )
 from corten.func import functionalize
 from corten.fx import GraphModule, Interpreter, map_arg
-from corten.fx.experimental.proxy_tensor import get_proxy_mode, make_fx, track_tensor_tree
+from corten.fx.experimental._symbolic_proxies import argument as number_argument
+from corten.fx.experimental.proxy_tensor import get_proxy_mode, make_fx, py_sym_types, track_tensor_tree
 from corten.utils._pytree import tree_map_only
 
 __all__ = ["core_table", "decompose"]
@@ -53,23 +54,37 @@ class _Lowering(Interpreter):
         """Calls an operator."""
         if isinstance(target, HigherOrderOperator) and any(isinstance(arg, GraphModule) for arg in args):
             return self._with_graphs(target, args, kwargs)
+        if target in _ITEM and isinstance(self.node.meta.get("val"), py_sym_types):
+            return self._number(args[0])
+        if target is ops.aten._assert_scalar.default and isinstance(args[0], py_sym_types):
+            return self._assertion(*args)
         return super().call_function(target, args, kwargs)
+
+    def _number(self, tensor):
+        """The value of a tensor as the number that is left open in the program."""
+        tracer, value = get_proxy_mode().tracer, self.node.meta["val"]
+        proxy = tracer.create_proxy(
+            "call_function", ops.aten._local_scalar_dense.default, (_proxies(tracer, _plain(tensor)),), {},
+            name="_local_scalar_dense",
+        )
+        track_tensor_tree(value, proxy, constant=None, tracer=tracer)
+        return value
+
+    @staticmethod
+    def _assertion(condition, message):
+        """A check of numbers that are left open, which the program makes when it runs."""
+        tracer = get_proxy_mode().tracer
+        given = number_argument(tracer, condition), message
+        tracer.create_proxy("call_function", ops.aten._assert_scalar.default, given, {}, name="_assert_scalar_default")
 
     def _with_graphs(self, target, args, kwargs):
         """A call of an operator that takes graphs, whose graphs are made of the same operators."""
-        from corten._functionalization import _from_functional_tensor, _is_functional_tensor, _sync, thread, wrap
+        from corten._functionalization import thread, wrap
 
         if target._name in ("wrap_with_set_grad_enabled", "wrap_with_autocast"):
             return target.run(*args, **kwargs)
-
-        def plain(tensor):
-            if not _is_functional_tensor(tensor):
-                return tensor
-            _sync(tensor)
-            return _from_functional_tensor(tensor)
-
         tracer = get_proxy_mode().tracer
-        args = tree_map_only(corten.Tensor, plain, args)
+        args = tree_map_only(corten.Tensor, _plain, args)
         given = [
             self._attribute(tracer, arg) if isinstance(arg, GraphModule) else _proxies(tracer, arg) for arg in args
         ]
@@ -93,6 +108,20 @@ class _Lowering(Interpreter):
         if isinstance(value, GraphModule):
             self.names[id(value)] = target
         return value
+
+
+#: What gives the value of a tensor as a number.
+_ITEM = (ops.aten.item.default, ops.aten._local_scalar_dense.default)
+
+
+def _plain(tensor):
+    """The tensor below functionalisation."""
+    from corten._functionalization import _from_functional_tensor, _is_functional_tensor, _sync
+
+    if not _is_functional_tensor(tensor):
+        return tensor
+    _sync(tensor)
+    return _from_functional_tensor(tensor)
 
 
 def _proxies(tracer, value):

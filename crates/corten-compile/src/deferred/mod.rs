@@ -1,7 +1,7 @@
 //! Calls that are recorded and run later.
 //!
-//! Note [Deferred execution]: in a [`Region`] every call of an operator on dense tensors of the host that reaches
-//! the level of the back ends is recorded where its results are known without its data: their sizes, strides and
+//! Note [Deferred execution]: in a [`Region`] every call of an operator on dense tensors of the host, or of one GPU,
+//! that reaches the level of the back ends is recorded where its results are known without its data: their sizes, strides and
 //! dtypes are those of the same call on the device `meta`. The results have storages without memory (Note [Pending
 //! storages] in `corten-core`), and the program runs when somebody touches the bytes of one, at the latest where the
 //! region ends. Autograd, views and metadata are above and are never deferred, so that a graph is recorded as
@@ -14,6 +14,7 @@ mod program;
 mod region;
 mod shapes;
 mod statistics;
+mod streams;
 mod trial;
 
 pub use program::{DeferredProgram, LineSource, set_line_source};
@@ -21,7 +22,7 @@ pub use region::{Region, break_region, defers_passes, flush_thread, is_recording
 pub use statistics::{Break, Statistics, start_statistics, take_statistics};
 
 use corten_core::tls::ExcludeGuard;
-use corten_core::{Backend, DEFERRED, DispatchKey, KeySet, Result};
+use corten_core::{Backend, DEFERRED, DispatchKey, KeySet, Result, set_deferred_flush};
 use corten_ops::dispatch::set_fallback;
 use corten_ops::{BoxedCall, Stack};
 use facts::{Class, Facts};
@@ -30,16 +31,21 @@ use std::sync::{Arc, Once};
 /// Has the dispatcher send the calls of threads that record here.
 pub fn init() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| set_fallback(DispatchKey::CustomRNGKeyId, Arc::new(handle)));
+    ONCE.call_once(|| {
+        set_fallback(DispatchKey::CustomRNGKeyId, Arc::new(handle));
+        set_deferred_flush(program::flush_before_devices);
+    });
 }
 
 /// A call at the key of deferred execution.
 fn handle(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
-    let dense_cpu = KeySet::from_key(DispatchKey::CPU);
     let Some(program) = region::current() else { return run_apart(call, stack) };
-    if call.keys().highest_backend().is_some_and(|backend| backend != Backend::Cpu)
-        || !call.keys().contains(dense_cpu)
-    {
+    let dense = match call.keys().highest_backend() {
+        None | Some(Backend::Cpu) => Some(DispatchKey::CPU),
+        Some(Backend::Cuda) => Some(DispatchKey::CUDA),
+        Some(_) => None,
+    };
+    if !dense.is_some_and(|key| call.keys().contains(KeySet::from_key(key))) {
         return run_now(call, stack, "another device or layout");
     }
     let facts = Facts::of(call.op());

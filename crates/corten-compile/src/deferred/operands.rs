@@ -2,8 +2,8 @@
 
 use crate::deferred::facts::Facts;
 use corten_core::{
-    ADINPLACEORVIEW, AUTOCAST_KEYS, AUTOGRAD_KEYS, DType, DispatchKey, KeySet, Layout, Programs,
-    Result, Scalar, Storage, TensorBase, run_programs,
+    ADINPLACEORVIEW, AUTOCAST_KEYS, AUTOGRAD_KEYS, DType, Device, DispatchKey, KeySet, Layout,
+    Programs, Result, Scalar, Storage, TensorBase, run_programs,
 };
 use corten_ops::schema::Schema;
 use corten_ops::{IValue, Stack, Tensor};
@@ -20,53 +20,83 @@ pub(super) struct Given {
 pub(super) type AllGiven = SmallVec<[Given; 4]>;
 
 /// Keys that say nothing about where elements are and how they are to be read.
-const USUAL: KeySet = KeySet::of(&[DispatchKey::CPU])
+const USUAL: KeySet = KeySet::of(&[DispatchKey::CPU, DispatchKey::CUDA])
     .union(AUTOGRAD_KEYS)
     .union(AUTOCAST_KEYS)
     .union(ADINPLACEORVIEW);
 
-/// Whether a tensor is strided, in host memory, and nothing else.
-pub(super) fn is_recordable(tensor: &TensorBase) -> bool {
-    tensor.device().is_cpu()
+/// Whether a tensor is strided, in the memory of a device, and nothing else.
+fn is_recordable(tensor: &TensorBase, device: Device) -> bool {
+    tensor.device() == device
         && tensor.layout() == Layout::Strided
         && tensor.has_storage()
         && USUAL.contains(tensor.key_set())
 }
 
-/// Collects the tensors of a call.
+/// Collects the tensors of a call on a device. Numbers of the language in front may be in host memory.
 ///
 /// # Errors
 /// The reason why it cannot be recorded.
 pub(super) fn collect(
     stack: &Stack,
+    device: Device,
     facts: &Facts,
     given: &mut AllGiven,
 ) -> Result<(), &'static str> {
+    let mut take = |tensor: &Tensor, writes: bool| take(tensor, device, writes, given);
     for (index, value) in stack.iter().enumerate() {
         let writes = facts.writes(index);
         match value {
-            IValue::Tensor(tensor) if tensor.defined() => take(tensor, writes, given)?,
+            IValue::Tensor(tensor) if tensor.defined() => take(tensor, writes)?,
             IValue::TensorList(list) => {
-                list.iter().try_for_each(|tensor| take(tensor, writes, given))?;
+                list.iter().try_for_each(|tensor| take(tensor, writes))?;
             }
             IValue::OptionalTensorList(list) => {
-                list.iter().flatten().try_for_each(|tensor| take(tensor, writes, given))?;
+                list.iter().flatten().try_for_each(|tensor| take(tensor, writes))?;
             }
             IValue::Generator(_) | IValue::Storage(_) | IValue::Object(_) | IValue::Tuple(_) => {
                 return Err("it is given more than tensors and numbers");
             }
-            IValue::Device(device) if !device.is_cpu() => return Err("another device or layout"),
+            IValue::Device(other) if *other != device => {
+                return Err("another device or layout");
+            }
             _ => {}
         }
     }
     if given.iter().any(|one| one.writes) { check_overlap(given) } else { Ok(()) }
 }
 
-fn take(tensor: &Tensor, writes: bool, given: &mut AllGiven) -> Result<(), &'static str> {
-    if !tensor.defined() || !is_recordable(tensor.base()) {
-        return Err("a tensor that is not dense, strided and in host memory");
+/// The GPU of the first tensor that is on one, or else the host.
+pub(super) fn gpu_of(stack: &Stack) -> Device {
+    let mut found = Device::CPU;
+    for value in stack.iter() {
+        value.for_each_tensor(&mut |tensor| {
+            if found.is_cpu() && tensor.defined() && tensor.device().is_cuda() {
+                found = tensor.device();
+            }
+        });
     }
+    found
+}
+
+fn take(
+    tensor: &Tensor,
+    device: Device,
+    writes: bool,
+    given: &mut AllGiven,
+) -> Result<(), &'static str> {
+    if !tensor.defined() {
+        return Err("a tensor that is not defined");
+    }
+    let of_host = |storage: &Storage| {
+        !writes
+            && is_recordable(tensor.base(), Device::CPU)
+            && wrapped_number(tensor, storage).is_some()
+    };
     let storage = tensor.storage().map_err(|_| "a tensor without a storage")?;
+    if !is_recordable(tensor.base(), device) && !of_host(&storage) {
+        return Err("a tensor that is not dense, strided and on the device of the call");
+    }
     given.push(Given { tensor: tensor.clone(), storage, writes });
     Ok(())
 }

@@ -1,18 +1,20 @@
 //! The program of a region: recording calls into it, and running it.
 
 use super::facts::Facts;
-use super::operands::{AllGiven, Given, collect, flush_touched, wrapped_number};
+use super::operands::{AllGiven, Given, collect, flush_touched, gpu_of, wrapped_number};
 use super::shapes::{self, ResultOf, Results};
+use super::streams::RecordedStream;
 use super::{region, statistics, trial};
 use crate::cache;
-use crate::ir::{Argument, BufferId, Node, Operand, Program, Role};
+use crate::ir::{Argument, BufferId, Node, Operand, Program, Role, keys_of};
 use corten_core::tls::{ThreadState, ThreadStateGuard};
 use corten_core::{
-    Deferred, DispatchKey, Error, ErrorKind, KeySet, Programs, Result, Storage, TensorBase, err,
+    Backend, Deferred, Device, Error, ErrorKind, Programs, Result, Storage, TensorBase, err,
     run_programs,
 };
 use corten_ops::{BoxedCall, IValue, Stack, Tensor};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -46,6 +48,8 @@ struct RecordedCalls {
     /// By buffer: whether its use is noted as writing.
     written: Vec<bool>,
     bytes: usize,
+    /// Where its calls on a GPU run.
+    stream: RecordedStream,
 }
 
 /// Whether a call was recorded; if not, why.
@@ -89,7 +93,9 @@ pub(super) fn record(
         return Ok(Recorded::No("it draws random numbers or keeps statistics"));
     }
     let mut given = AllGiven::new();
-    if let Err(reason) = collect(stack, facts, &mut given) {
+    let on_gpu = call.keys().highest_backend() == Some(Backend::Cuda);
+    let device = if on_gpu { gpu_of(stack) } else { Device::CPU };
+    if let Err(reason) = collect(stack, device, facts, &mut given) {
         return Ok(Recorded::No(reason));
     }
     let key = shapes::Key::of(call.op(), stack);
@@ -110,7 +116,7 @@ pub(super) fn record(
         }
     };
     match known {
-        Ok(results) => append(shared, call, stack, &given, &results),
+        Ok(results) => append(shared, (call, device), stack, &given, &results),
         Err(reason) => Ok(Recorded::No(reason)),
     }
 }
@@ -134,7 +140,7 @@ fn try_call(
 /// Appends a call to the program, and puts its results on the stack.
 fn append(
     shared: &Arc<DeferredProgram>,
-    call: &BoxedCall,
+    (call, device): (&BoxedCall, Device),
     stack: &mut Stack,
     given: &AllGiven,
     results: &Results,
@@ -143,8 +149,13 @@ fn append(
     let line = line();
     loop {
         let mut recorded = shared.lock();
+        if !recorded.stream.takes(device) {
+            drop(recorded);
+            region::expected(|| shared.flush(true))?;
+            continue;
+        }
         let program: Arc<dyn Deferred> = shared.clone();
-        match recorded.append(&program, (call, line.as_ref()), stack, given, results)? {
+        match recorded.append(&program, (call, device, line.as_ref()), stack, given, results)? {
             Appended::Yes => {}
             Appended::Refused(reason) => return Ok(Recorded::No(reason)),
             Appended::After(programs) => {
@@ -166,7 +177,7 @@ impl RecordedCalls {
     fn append(
         &mut self,
         program: &Arc<dyn Deferred>,
-        (call, line): (&BoxedCall, Option<&Arc<str>>),
+        (call, device, line): (&BoxedCall, Device, Option<&Arc<str>>),
         stack: &mut Stack,
         given: &AllGiven,
         results: &Results,
@@ -182,7 +193,7 @@ impl RecordedCalls {
                 Err(refusal) => return Ok(refusal),
             }
         }
-        let made = self.make_results(program, given, results, &operands)?;
+        let made = self.make_results((program, device), given, results, &operands)?;
         let arguments = arguments_of(stack, &mut operands.into_iter())?;
         let (tensors, results) = made;
         self.program.push(Node { op: call.op(), arguments, results, line: line.cloned() });
@@ -225,7 +236,7 @@ impl RecordedCalls {
     #[allow(clippy::type_complexity, reason = "one caller")]
     fn make_results(
         &mut self,
-        program: &Arc<dyn Deferred>,
+        (program, device): (&Arc<dyn Deferred>, Device),
         given: &AllGiven,
         results: &Results,
         operands: &[Argument],
@@ -243,11 +254,11 @@ impl RecordedCalls {
                 }
                 ResultOf::Fresh(shape) => {
                     let nbytes = shape.nbytes;
-                    let storage = Storage::without_memory(nbytes)?;
+                    let storage = Storage::without_memory_on(nbytes, device)?;
                     let tensor: Tensor = TensorBase::new_with_storage(
                         storage.clone(),
                         shape.dtype,
-                        KeySet::from_key(DispatchKey::CPU),
+                        keys_of(device),
                         &shape.sizes,
                         &shape.strides,
                         0,
@@ -320,16 +331,29 @@ fn thread_number() -> usize {
 /// Says that this thread runs a program, also while a panic unwinds.
 struct Running<'a>(&'a AtomicUsize);
 
+thread_local! {
+    /// The programs that this thread is running, one within the other.
+    static RUNNING: Cell<usize> = const { Cell::new(0) };
+}
+
 impl<'a> Running<'a> {
     fn start(runner: &'a AtomicUsize) -> Self {
         runner.store(thread_number(), Ordering::Relaxed);
+        RUNNING.set(RUNNING.get() + 1);
         Self(runner)
     }
+}
+
+/// Runs what this thread has recorded, unless it is running a program: that one then goes on, as its calls come first
+/// and another one may wait for it.
+pub(super) fn flush_before_devices() -> Result<()> {
+    if RUNNING.get() > 0 { Ok(()) } else { region::flush_thread() }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.store(0, Ordering::Relaxed);
+        RUNNING.set(RUNNING.get() - 1);
     }
 }
 
@@ -341,7 +365,7 @@ impl Deferred for DeferredProgram {
         region::look(self, "access", "the contents of a result are looked at")?;
         let mut recorded = if waits { self.lock() } else { self.try_lock()? };
         let running = Running::start(&self.runner);
-        let outcome = recorded.run();
+        let outcome = recorded.stream.enter().and_then(|_stream| recorded.run());
         for buffer in recorded.program.buffers() {
             buffer.storage.forget_use(self);
         }

@@ -86,7 +86,8 @@ fn push_tensor(words: &mut Words, tensor: &Tensor) {
     }
     let (sizes, strides) = (tensor.sizes(), tensor.strides());
     let number = u64::from(tensor.is_wrapped_number());
-    words.push((tensor.dtype() as u64) << 32 | number << 16 | sizes.len() as u64);
+    let on_gpu = u64::from(tensor.device().is_cuda());
+    words.push(on_gpu << 48 | (tensor.dtype() as u64) << 32 | number << 16 | sizes.len() as u64);
     for (&size, &stride) in sizes.iter().zip(&strides) {
         words.push(size as u64);
         words.push(stride as u64);

@@ -51,7 +51,8 @@ fn signature(def: &OpDef, stack: &Stack) -> u64 {
         value.for_each_tensor(&mut |tensor| {
             let dtype = if tensor.defined() { tensor.dtype() } else { DType::Undefined };
             // Kernels take numbers and other ranks by ways of their own.
-            (dtype as u8, tensor.dim().min(5)).hash(&mut hasher);
+            let on_gpu = tensor.defined() && tensor.device().is_cuda();
+            (dtype as u8, tensor.dim().min(5), on_gpu).hash(&mut hasher);
         });
     }
     hasher.finish()

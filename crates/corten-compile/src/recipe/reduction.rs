@@ -38,7 +38,7 @@ pub(super) fn trailing_dims(node: &Node) -> Option<usize> {
 }
 
 /// Whether the last dimensions of an operand lie in order and without gaps.
-fn is_dense(operand: &Operand, count: usize) -> bool {
+pub(crate) fn is_dense(operand: &Operand, count: usize) -> bool {
     let first = operand.sizes.len() - count;
     let row = Operand {
         sizes: operand.sizes[first..].into(),
@@ -49,7 +49,7 @@ fn is_dense(operand: &Operand, count: usize) -> bool {
 }
 
 /// The dimensions in the argument `dim`.
-fn reduced_dims(node: &Node) -> Option<SmallVec<[usize; 4]>> {
+pub(crate) fn reduced_dims(node: &Node) -> Option<SmallVec<[usize; 4]>> {
     let Some(Argument::Tensor(input)) = node.arguments.first() else { return None };
     let rank = input.sizes.len() as i64;
     let given: SmallVec<[i64; 4]> = match dim_argument(node)?.1 {
@@ -85,7 +85,7 @@ pub(super) fn of(node: &Node, reduced: usize) -> Option<Arc<Recipe>> {
 }
 
 /// The node with one dimension that is reduced, the last of two.
-fn rows_of(node: &Node) -> Option<Node> {
+pub(crate) fn rows_of(node: &Node) -> Option<Node> {
     let (place, dim) = dim_argument(node)?;
     let dim = match dim {
         IValue::Int(_) => IValue::Int(1),

@@ -9,8 +9,8 @@
 //! A thread that is inside of storages must not wait for a program that another thread runs, as that
 //! thread may be waiting for the storages; it gets the error of conflicting accesses.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
@@ -79,8 +79,16 @@ impl Storage {
     /// # Errors
     /// Where host memory has no allocator.
     pub fn without_memory(nbytes: usize) -> Result<Self> {
-        let allocator = get_allocator(Device::CPU.device_type)?;
-        Ok(Self::build(DataPtr::null(Device::CPU), nbytes, Some(allocator), true))
+        Self::without_memory_on(nbytes, Device::CPU)
+    }
+
+    /// As [`without_memory`](Self::without_memory), of a device.
+    ///
+    /// # Errors
+    /// Where the device has no allocator.
+    pub fn without_memory_on(nbytes: usize, device: Device) -> Result<Self> {
+        let allocator = get_allocator(device.device_type)?;
+        Ok(Self::build(DataPtr::null(device), nbytes, Some(allocator), true))
     }
 
     /// Notes that a program will read or write the contents. Programs that must run before are returned, and
@@ -194,6 +202,29 @@ impl StorageImpl {
         let others = conflicting.filter(|one| !one.program.is_running_here());
         others.map(|one| Arc::clone(&one.program)).collect()
     }
+}
+
+/// Runs what the calling thread has recorded.
+pub type DeferredFlush = fn() -> Result<()>;
+
+static DEFERRED_FLUSH: OnceLock<DeferredFlush> = OnceLock::new();
+
+/// Says how what a thread has recorded is run. The first one stays.
+pub fn set_deferred_flush(flush: DeferredFlush) {
+    DEFERRED_FLUSH.get_or_init(|| flush);
+}
+
+/// Runs what this thread has recorded: it is about to do what must come after all of its calls, such as waiting
+/// for a device. A thread that is running a program goes on with it.
+///
+/// ```
+/// assert!(corten_core::flush_deferred().is_ok());
+/// ```
+///
+/// # Errors
+/// Those of the calls.
+pub fn flush_deferred() -> Result<()> {
+    DEFERRED_FLUSH.get().map_or(Ok(()), |flush| flush())
 }
 
 /// Runs programs, for a thread that has left what it was about to enter.

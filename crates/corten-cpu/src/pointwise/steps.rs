@@ -38,6 +38,11 @@ pub trait Step: Send + Sync {
     fn runs_in_place(&self) -> bool {
         true
     }
+
+    /// What a device runs instead, for steps that are not the host's: those do not [run](Self::run).
+    fn device_step(&self) -> Option<&dyn std::any::Any> {
+        None
+    }
 }
 
 /// One element of any dtype, at the start.

@@ -40,7 +40,8 @@ fn is_dense(iter: &TensorIterator) -> bool {
 }
 
 fn copy_within(iter: &mut TensorIterator) -> Result<()> {
-    if iter.dtype(0) == iter.dtype(1) && is_dense(iter) && !crate::joint::is_open() {
+    let plain = iter.dtype(0) == iter.dtype(1) && is_dense(iter);
+    if plain && !crate::joint::is_open() && !crate::fused::is_recording() {
         let bytes = iter.numel() as usize * iter.dtype(0).itemsize();
         let stream = Stream::current(iter.device().index);
         let at = iter.pointers()?;
@@ -64,18 +65,18 @@ fn transfer(iter: &mut TensorIterator, to: Device, from: Device, non_blocking: b
             let stream = Stream::current(from.index);
             copy_to_host(stream, target, source as u64, bytes)?;
             let goes_on = use_pinned(target, stream) && non_blocking;
-            if goes_on { Ok(()) } else { stream.synchronize() }
+            if goes_on { Ok(()) } else { stream.finish() }
         } else if from.is_cpu() {
             let stream = Stream::current(to.index);
             copy_to_device(stream, target as u64, source, bytes)?;
             let goes_on = use_pinned(source, stream) && non_blocking;
-            if goes_on { Ok(()) } else { stream.synchronize() }
+            if goes_on { Ok(()) } else { stream.finish() }
         } else {
             // The source's stream waits for nothing here: its memory is given back in its own order.
             let (writing, reading) = (Stream::current(to.index), Stream::current(from.index));
-            writing.wait_stream(reading)?;
+            writing.follow(reading)?;
             copy_between_devices(writing, target as u64, (source as u64, from.index), bytes)?;
-            reading.wait_stream(writing)
+            reading.follow(writing)
         }
     }
 }

@@ -25,6 +25,7 @@ pub fn fill(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
     // A list's tensors are filled together.
     if is_zero
         && !crate::joint::is_open()
+        && !crate::fused::is_recording()
         && iter.is_contiguous()
         && iter.numel() > 0
         && dtype != corten_core::DType::Float8E8m0fnu

@@ -152,6 +152,10 @@ impl Engine for MpiEngine {
         self.member.place.size
     }
 
+    fn needs_host_memory(&self) -> bool {
+        true
+    }
+
     fn start(&self, call: Call, options: &CallOptions) -> Arc<Work> {
         let name = call.name();
         if let Some(error) = self.member.broken() {

@@ -223,6 +223,10 @@ impl Engine for ThreadEngine {
         self.world.size
     }
 
+    fn needs_host_memory(&self) -> bool {
+        true
+    }
+
     fn start(&self, call: Call, options: &CallOptions) -> Arc<Work> {
         if let Call::Batch(calls) = call {
             let works = calls.into_iter().map(|call| self.start(call, options)).collect();

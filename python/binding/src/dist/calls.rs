@@ -1,5 +1,6 @@
 //! Calls in Python: tuples of a name, outputs, inputs, reduction, factor, peer, tag, rows that come and go.
 
+use corten_core::Device;
 use corten_dist::{Call, Factor, ReduceOp};
 use corten_ops::Tensor;
 
@@ -66,7 +67,12 @@ impl Parts<'_> {
     }
 }
 
-/// The call of a tuple.
+/// The GPU of a barrier, where one is said.
+fn gpu(index: i32) -> Option<Device> {
+    i8::try_from(index).ok().filter(|index| *index >= 0).map(Device::cuda)
+}
+
+/// The call of a tuple. The tag of a barrier is the index of its GPU, or negative.
 pub(super) fn call_from(object: &Obj) -> Py<Call> {
     let items = object.items()?;
     if items.len() != 9 {
@@ -110,7 +116,7 @@ pub(super) fn call_from(object: &Obj) -> Py<Call> {
         "send" => Call::Send { tensor: parts.input()?, to: parts.peer()?, tag: parts.tag()? },
         "recv" => Call::Recv { tensor: parts.output()?, from: parts.peer()?, tag: parts.tag()? },
         "recv_anysource" => Call::RecvAny { tensor: parts.output()?, tag: parts.tag()? },
-        "barrier" => Call::Barrier { device: None },
+        "barrier" => Call::Barrier { device: gpu(parts.tag()?) },
         other => return Err(value_error(format!("there is no call {other}"))),
     })
 }

@@ -335,7 +335,7 @@ def _create_gloo_process_group(opts, backend_options):
 
 def _create_nccl_process_group(opts, backend_options):
     if not hasattr(native, "ProcessGroupNCCL"):
-        raise _absent("NCCL", "there is no engine for it; `cpu:gloo` and `cpu:mpi` serve tensors on the CPU")
+        raise _absent("NCCL", "this build has no CUDA; `cpu:gloo` and `cpu:mpi` serve tensors on the CPU")
     if not is_nccl_available():
         raise _absent("NCCL", "libnccl.so.2 was not found; `pip install nvidia-nccl-cu13` brings it")
     options = native.ProcessGroupNCCL.Options() if backend_options is None else backend_options
@@ -350,6 +350,8 @@ def _create_nccl_process_group(opts, backend_options):
     options._timeout = opts.timeout
     options.global_ranks_in_group = opts.global_ranks_in_group
     options.group_name = opts.group_id
+    if opts.split_from is not None:
+        return opts.split_from.split(list(opts.global_ranks_in_group), options, opts.store, opts.timeout)
     return native.ProcessGroupNCCL(opts.store, opts.group_rank, opts.group_size, options)
 
 

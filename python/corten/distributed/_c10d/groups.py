@@ -219,7 +219,7 @@ def _process_group_color(ranks):
 
 def _new_process_group_helper(
     group_size, group_rank, global_ranks_in_group, backend, store, group_name, backend_options=None,
-    timeout=None, pg_tag=None, device_id=None, group_desc=None, enable_reconfigure=False,
+    timeout=None, pg_tag=None, device_id=None, group_desc=None, enable_reconfigure=False, split_from=None,
 ):
     """Makes a group and enters it into the tables; ``global_ranks_in_group`` is empty for the default one."""
     if group_name in _world.pg_names.values():
@@ -236,6 +236,8 @@ def _new_process_group_helper(
         if existing is not None:
             return existing, _world.pg_map[existing][1]
     if global_ranks_in_group and _get_default_group().rank() not in global_ranks_in_group:
+        if split_from is not None:
+            split_from.perform_nocolor_split(device_id)
         return GroupMember.NON_GROUP_MEMBER, None
     prefix_store = PrefixStore(f"{group_name}/", store)
     config = BackendConfig(backend)
@@ -243,6 +245,7 @@ def _new_process_group_helper(
     options.group_rank, options.group_size = group_rank, group_size
     options.timeout, options.group_id = timeout, group_name
     options.global_ranks_in_group = list(global_ranks_in_group)
+    options.split_from = split_from
     pg = _filled_group(config, prefix_store, options, backend, backend_options, device_id)
     if pg is None:
         return GroupMember.NON_GROUP_MEMBER, None
@@ -253,6 +256,16 @@ def _new_process_group_helper(
         add_to_default_tag=not pg_tag,
     )
     return pg, prefix_store
+
+
+def _split_source(default, backend, device_id):
+    """The back end of the default group, if the communicator of a new group can be a part of its own."""
+    if device_id is None or device_id != default.bound_device_id:
+        return None
+    found = default._get_backend(device_id)
+    splits = hasattr(found, "perform_nocolor_split") and found.supports_splitting
+    same = BackendConfig(backend).get_device_backend_map().get(device_id.type) == found.name()
+    return found if splits and same else None
 
 
 def _filled_group(config, store, options, backend, backend_options, device_id):
@@ -278,6 +291,8 @@ def _filled_group(config, store, options, backend, backend_options, device_id):
             pg._set_default_backend(_default_type(backend, config, device_id))
             if device_id is not None:
                 pg.bound_device_id = device_id
+        if device_id is not None and device_id.type == device and hasattr(found, "eager_connect_single_device"):
+            found.eager_connect_single_device(device_id)
         kind = Backend.backend_type_map.get(name, ProcessGroup.BackendType.CUSTOM)
         pg._register_backend(corten.device(device), kind, found)
     return pg
@@ -448,6 +463,8 @@ def _new_group_with_tag(
     pg, store = _new_process_group_helper(
         len(ranks), rank, ranks, backend, default_store, name, backend_options=backend_options, timeout=timeout,
         pg_tag=pg_tag, device_id=device_id, group_desc=group_desc,
+        # All ranks of the default group take part in a split.
+        split_from=None if use_local_synchronization else _split_source(default, backend, device_id),
     )
     _world.pg_group_ranks[pg] = mapping
     if _is_barrier_after_init() == 1 and backend != Backend.MPI:

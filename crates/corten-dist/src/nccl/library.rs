@@ -1,8 +1,8 @@
-//! NCCL, found at run time: where the library is, its version, and whether it has the functions that
-//! collectives on GPUs take. There is no engine over it.
+//! NCCL, found at run time: where the library is, its version, and its functions.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use corten_core::config;
 
@@ -11,7 +11,7 @@ use crate::error::{DistError, Result};
 /// The name that packages install; the number is that of its interface.
 const FILE: &str = "libnccl.so.2";
 
-/// What an engine of collectives calls.
+/// What the engine calls. Libraries before 2.18 lack some, without which it does less.
 pub const FUNCTIONS: [&CStr; 23] = [
     c"ncclGetVersion",
     c"ncclGetUniqueId",
@@ -55,9 +55,31 @@ pub struct Nccl {
 /// # Errors
 /// `Runtime` where there is none, with the line that installs it.
 pub fn find(folders: &[PathBuf]) -> Result<Nccl> {
-    let set = config::var("CORTEN_NCCL_LIBRARY").filter(|path| !path.is_empty());
-    let candidates: Vec<PathBuf> = match set {
-        Some(path) => vec![PathBuf::from(path)],
+    Ok(loaded(folders)?.0)
+}
+
+/// Whether [`find`] would find a library, as far as files tell: a large one is not loaded for that.
+pub fn is_available(folders: &[PathBuf]) -> bool {
+    if let Some(path) = named() {
+        return path.is_file();
+    }
+    folders.iter().any(|folder| folder.join(FILE).is_file()) || find(folders).is_ok()
+}
+
+/// The file that the environment names.
+fn named() -> Option<PathBuf> {
+    config::var("CORTEN_NCCL_LIBRARY").filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// The library with its handle. The first one that was found is kept for the process.
+pub(super) fn loaded(folders: &[PathBuf]) -> Result<(Nccl, Symbols)> {
+    static FOUND: Mutex<Option<(Nccl, Symbols)>> = Mutex::new(None);
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = &*found {
+        return Ok(found.clone());
+    }
+    let candidates: Vec<PathBuf> = match named() {
+        Some(path) => vec![path],
         None => {
             let inside =
                 folders.iter().map(|folder| folder.join(FILE)).filter(|path| path.is_file());
@@ -67,17 +89,33 @@ pub fn find(folders: &[PathBuf]) -> Result<Nccl> {
     let mut reasons = Vec::new();
     for path in candidates {
         match open(&path) {
-            Ok(found) => return Ok(found),
+            Ok(opened) => return Ok(found.insert(opened).clone()),
             Err(reason) => reasons.push(format!("{}: {reason}", path.display())),
         }
     }
     Err(DistError::runtime(format!(
-        "NCCL was not found; `pip install nvidia-nccl-cu13` brings it. Tried {}",
+        "NCCL was not found; `pip install nvidia-nccl-cu13` (CUDA 13) or `pip install nvidia-nccl-cu12` \
+         brings it, and CORTEN_NCCL_LIBRARY may name a libnccl.so.2. Tried {}",
         reasons.join("; ")
     )))
 }
 
-fn open(path: &Path) -> std::result::Result<Nccl, String> {
+/// The addresses of an open library, which is never closed.
+#[derive(Clone, Copy)]
+pub(super) struct Symbols(*mut c_void);
+
+// SAFETY: the loader may be asked for symbols of an open library from any thread.
+unsafe impl Send for Symbols {}
+
+impl Symbols {
+    /// The address of a symbol; null where the library has none of that name.
+    pub(super) fn get(self, name: &CStr) -> *mut c_void {
+        // SAFETY: the library is open; the name is a C string.
+        unsafe { libc::dlsym(self.0, name.as_ptr()) }
+    }
+}
+
+fn open(path: &Path) -> std::result::Result<(Nccl, Symbols), String> {
     let name = CString::new(path.as_os_str().as_encoded_bytes())
         .map_err(|_| String::from("the path has a null byte"))?;
     // SAFETY: a name with a null at its end; the initialisers are NCCL's.
@@ -91,9 +129,8 @@ fn open(path: &Path) -> std::result::Result<Nccl, String> {
         // SAFETY: not null, and a C string.
         return Err(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
     }
-    // SAFETY: the library is open; the names are C strings.
-    let symbol = |name: &CStr| unsafe { libc::dlsym(handle, name.as_ptr()) };
-    let address = symbol(c"ncclGetVersion");
+    let symbols = Symbols(handle);
+    let address = symbols.get(c"ncclGetVersion");
     if address.is_null() {
         return Err(String::from("it has no ncclGetVersion"));
     }
@@ -107,8 +144,9 @@ fn open(path: &Path) -> std::result::Result<Nccl, String> {
     if status != 0 {
         return Err(format!("ncclGetVersion failed with {status}"));
     }
-    let missing = FUNCTIONS.into_iter().filter(|name| symbol(name).is_null()).collect();
-    Ok(Nccl { path: path.to_owned(), version: version(number.cast_unsigned()), missing })
+    let missing = FUNCTIONS.into_iter().filter(|name| symbols.get(name).is_null()).collect();
+    let found = Nccl { path: path.to_owned(), version: version(number.cast_unsigned()), missing };
+    Ok((found, symbols))
 }
 
 /// 2.28.3 is 22803; before 2.9 it was 2803.
