@@ -346,6 +346,81 @@ def states():
 
 
 @case
+def mixed_precision():
+    from corten.nn.parallel.distributed import _MixedPrecision
+
+    low, full, seen = torch.bfloat16, torch.float32, []
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.cell, self.last = nn.Linear(4, 6), nn.GRU(6, 4), nn.Linear(6, 4)
+            self.again = self.first
+            self.register_buffer("scale", torch.ones(6))
+
+        def forward(self, x, factor):
+            seen.append((x.dtype, factor.dtype, self.first.weight.dtype, self.scale.dtype))
+            x = self.cell(self.first(x) * self.scale)[0]
+            return self.last(self.again(x)) * factor
+
+    def filled():
+        torch.manual_seed(1)
+        return Model()
+
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    x = torch.randn(3, 2, 4, generator=generator)
+    for reduce_dtype in (None, full):
+        model = filled()
+        ddp = DDP(model, mixed_precision=_MixedPrecision(low, reduce_dtype, low))
+        optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+        before = [parameter.detach().clone() for parameter in model.parameters()]
+        output = ddp(x, factor=torch.ones(()))
+        assert output.dtype == low and seen.pop() == (low, low, low, low)
+        assert {p.dtype for p in model.parameters()} == {full} and model.first.weight.dtype == full
+        assert all(weight.dtype == full for weight in model.cell._flat_weights)
+        with torch.no_grad():
+            assert model.first.weight is dict(model.named_parameters())["first.weight"]
+        output.float().pow(2).sum().backward()
+        # The same by hand.
+        alone = filled().to(low)
+        alone(x.to(low), torch.ones((), dtype=low)).float().pow(2).sum().backward()
+        dtype = reduce_dtype or low
+        for parameter, other in zip(model.parameters(), alone.parameters()):
+            expected = other.grad.to(dtype) / dist.get_world_size()
+            dist.all_reduce(expected)
+            assert parameter.grad.dtype == full
+            torch.testing.assert_close(parameter.grad, expected.float(), rtol=0, atol=0)
+        optimizer.step()
+        assert all((a - b).abs().max() > 0 for a, b in zip(before, model.parameters()))
+
+
+@case
+def hooks_that_know_the_module():
+    import gc
+    import weakref
+
+    from corten.distributed.algorithms.ddp_comm_hooks import default_hooks as default
+
+    class State:
+        pass
+
+    def hook(state, bucket):
+        state.calls += 1
+        return default.allreduce_hook(None, bucket)
+
+    model = DDP(nn.Linear(2, 2))
+    state = State()
+    state.model, state.calls = model, 0
+    model.register_comm_hook(state, hook)
+    model(torch.ones(1, 2)).sum().backward()
+    assert state.calls == 1
+    left = weakref.ref(model), weakref.ref(state)
+    del model, state
+    gc.collect()
+    assert [one() for one in left] == [None, None], "a module and the state of its hook keep each other"
+
+
+@case
 def hooks():
     from corten.distributed.algorithms.ddp_comm_hooks import default_hooks as default
     from corten.distributed.algorithms.ddp_comm_hooks import DDPCommHookType, register_ddp_comm_hook

@@ -428,5 +428,21 @@ class Failures(unittest.TestCase):
 os.environ.pop("RANK", None)
 os.environ.pop("LOCAL_RANK", None)
 
+class Launchers(unittest.TestCase):
+    def test_mpi_is_not_for_processes_that_others_started(self):
+        import os
+        from unittest import mock
+
+        from corten.distributed._c10d import backends
+
+        with mock.patch.object(backends, "_is_mpi_there", lambda: True):
+            for variables, expected in (
+                ({}, True), ({"WORLD_SIZE": "1"}, True), ({"WORLD_SIZE": "2", "RANK": "0"}, False),
+                ({"WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}, True), ({"WORLD_SIZE": "2", "PMI_RANK": "1"}, True),
+            ):
+                with mock.patch.dict(os.environ, variables, clear=True):
+                    self.assertEqual(backends.is_mpi_available(), expected)
+
+
 if __name__ == "__main__":
     unittest.main()

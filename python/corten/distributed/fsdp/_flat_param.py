@@ -197,8 +197,6 @@ class FlatParamHandle:
             for module, name in place.owners:
                 module._parameters.pop(name, None)
                 vars(module)[name] = param
-                if "_flat_weights_names" in vars(module):
-                    module._flat_weights = [getattr(module, one, None) for one in module._flat_weights_names]
 
     def reset_sharded_param(self):
         """Takes the parameters that the modules have now: they may have been moved or cast."""

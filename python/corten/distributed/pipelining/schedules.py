@@ -18,7 +18,8 @@ from .stage import as_tuple
 
 __all__ = [
     "get_schedule_class", "PipelineScheduleSingle", "PipelineScheduleMulti", "Schedule1F1B",
-    "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleLoopedBFS",
+    "ScheduleDualPipeV", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleInterleavedZeroBubble",
+    "ScheduleLoopedBFS", "ScheduleZBVZeroBubble",
 ]
 
 
@@ -88,7 +89,7 @@ class _PipelineSchedule:
         self._stages = {stage.stage_index: stage for stage in stages}
         first = stages[0]
         self._num_stages, self.pp_group_size = first.num_stages, first.group_size
-        self.rank, self._owner = first.group_rank, first.stage_index_to_group_rank
+        self.rank, self._owner = first.group_rank, self._owner_of_stages(first)
         for stage in stages:
             stage.has_backward = self._has_backward
             if self._owner[stage.stage_index] != self.rank:
@@ -100,6 +101,10 @@ class _PipelineSchedule:
         self.pipeline_order = {
             rank: self._calculate_single_rank_operations(rank) for rank in range(self.pp_group_size)
         }
+
+    def _owner_of_stages(self, stage):
+        """The rank of each stage's process."""
+        return stage.stage_index_to_group_rank
 
     def _calculate_single_rank_operations(self, rank):
         """The actions of a process, in order."""
@@ -191,12 +196,13 @@ class _PipelineSchedule:
         order = {
             rank: [
                 (action.computation_type.value, action.stage_index, action.microbatch_index)
-                for action in actions if training or action.computation_type is FORWARD
+                for action in actions
+                if action is not None and (training or action.computation_type is FORWARD)
             ]
             for rank, actions in self.pipeline_order.items()
         }
         mine = order[self.rank]
-        exchange = Exchange(self._stages, order, self._owner)
+        exchange = Exchange(self._stages, {rank: _sending(actions) for rank, actions in order.items()}, self._owner)
         outputs, losses, left = {}, {}, defaultdict(lambda: self._n_microbatches)
         for i, (kind, number, chunk) in enumerate(mine):
             stage = self._stages[number]
@@ -209,26 +215,39 @@ class _PipelineSchedule:
                     if self._loss_fn is not None and target_mbs is not None:
                         losses[chunk] = self._loss_fn(output, target_mbs[chunk], **self._loss_kwargs)
             else:
-                left[number] -= 1
-                sent = self._backward(exchange, stage, chunk, losses, left[number] == 0)
-            following = mine[i + 1] if i + 1 < len(mine) else None
-            exchange.post(exchange.send(kind, number, chunk, sent), following)
+                left[number] -= kind != "I"
+                sent = self._backward(exchange, stage, kind, chunk, losses, left[number] == 0)
+            if kind != "W":
+                following = next(iter(_sending(mine[i + 1:])), None)
+                exchange.post(exchange.send("F" if kind == "F" else "B", number, chunk, sent), following)
         exchange.finish()
         if training:
             # Losses are given to the caller; their graphs are used up.
             losses = {chunk: loss.detach() for chunk, loss in losses.items()}
         return outputs, losses
 
-    def _backward(self, exchange, stage, chunk, losses, is_last):
+    def _backward(self, exchange, stage, kind, chunk, losses, is_last):
+        """Runs backward, or its part for the inputs or for the weights; gives what is sent."""
+        if kind == "W":
+            stage.backward_weight_one_chunk(chunk, is_last)
+            return []
+        scale = None
         if not stage.is_last:
             grads = exchange.receive("B", stage.stage_index, chunk)
-            return stage.backward_one_chunk(chunk, grads, last_backward=is_last)
-        if chunk not in losses:
+        elif chunk in losses:
+            grads, scale = (losses[chunk],), 1.0 / self._n_microbatches if self.scale_grads else None
+        else:
             raise RuntimeError(
                 f"Stage {stage.stage_index}: the loss needs a target, which step() was not given"
             )
-        scale = 1.0 / self._n_microbatches if self.scale_grads else None
-        return stage.backward_one_chunk(chunk, (losses[chunk],), scale, is_last)
+        if kind == "I":
+            return stage.backward_input_one_chunk(chunk, grads, scale)
+        return stage.backward_one_chunk(chunk, grads, scale, is_last)
+
+
+def _sending(actions):
+    """The actions that send something; the gradients of inputs are what backward sends."""
+    return [("F" if kind == "F" else "B", stage, chunk) for kind, stage, chunk in actions if kind != "W"]
 
 
 class PipelineScheduleSingle(_PipelineSchedule):
@@ -371,9 +390,13 @@ def get_schedule_class(schedule_name):
     Raises:
         ValueError: There is none of that name.
     """
+    from . import _zero_bubble as zero_bubble
+
     known = {
         "1F1B": Schedule1F1B, "Interleaved1F1B": ScheduleInterleaved1F1B, "GPipe": ScheduleGPipe,
-        "LoopedBFS": ScheduleLoopedBFS, "PipelineScheduleSingle": PipelineScheduleSingle,
+        "LoopedBFS": ScheduleLoopedBFS, "InterleavedZeroBubble": zero_bubble.ScheduleInterleavedZeroBubble,
+        "ZBVZeroBubble": zero_bubble.ScheduleZBVZeroBubble, "DualPipeV": zero_bubble.ScheduleDualPipeV,
+        "PipelineScheduleSingle": PipelineScheduleSingle,
         "PipelineScheduleMulti": PipelineScheduleMulti,
     }
     for name, cls in known.items():
@@ -382,3 +405,11 @@ def get_schedule_class(schedule_name):
     raise ValueError(
         f"Unknown schedule name '{schedule_name}'. The valid options are {list(known)}"
     )
+
+
+def __getattr__(name):
+    if name in ("ScheduleDualPipeV", "ScheduleInterleavedZeroBubble", "ScheduleZBVZeroBubble"):
+        from . import _zero_bubble
+
+        return getattr(_zero_bubble, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

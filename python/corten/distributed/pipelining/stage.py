@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import corten
 import corten.distributed as dist
@@ -10,7 +11,9 @@ from corten import nn
 from corten.distributed.fsdp import FSDPModule
 from corten.utils._pytree import tree_map_only
 
-__all__ = ["PipelineStage"]
+from ._backward import SplitBackward
+
+__all__ = ["PipelineStage", "build_stage"]
 
 
 def as_tuple(output):
@@ -45,7 +48,8 @@ class _PipelineStageBase:
         #: The rank in the group of each stage's process.
         self.stage_index_to_group_rank = {i: i % self.group_size for i in range(num_stages)}
         self.has_backward = False
-        self._chunks = {}
+        self._chunks, self._weights_left = {}, {}
+        self._dw_builder = None
 
     @property
     def is_first(self):
@@ -60,6 +64,7 @@ class _PipelineStageBase:
     def clear_runtime_states(self):
         """Forgets what is kept between forward and backward."""
         self._chunks.clear()
+        self._weights_left.clear()
 
     def forward_one_chunk(self, fwd_chunk_id, args, kwargs=None):
         """Runs the module for a microbatch.
@@ -106,19 +111,68 @@ class _PipelineStageBase:
             For each input that needs a gradient, the gradient.
         """
         args, outputs = self._chunks.pop(bwd_chunk_id)
+        needing, grads = self._roots(outputs, output_grads, scale)
         with self._sync_context(last_backward):
-            if self.is_last:
-                (loss,) = output_grads
-                seed = None if scale is None else corten.full_like(loss, scale)
-                corten.autograd.backward(loss, seed)
-            else:
-                needing = tensors_needing_grad(outputs)
-                if needing:
-                    corten.autograd.backward(needing, list(output_grads))
+            if needing:
+                corten.autograd.backward(needing, grads)
         inputs = () if self.is_first else tensors_needing_grad(args)
         return [
             corten.zeros_like(value) if value.grad is None else value.grad for value in inputs
         ]
+
+    def _roots(self, outputs, output_grads, scale):
+        """The tensors that backward begins with, and their gradients."""
+        if not self.is_last:
+            return tensors_needing_grad(outputs), list(output_grads)
+        (loss,) = output_grads
+        return [loss], [corten.full_like(loss, 1.0 if scale is None else scale)]
+
+    def backward_input_one_chunk(self, bwd_chunk_id, output_grads, scale=None):
+        """As :meth:`backward_one_chunk`, but leaves the gradients of the weights to
+        :meth:`backward_weight_one_chunk`.
+
+        Raises:
+            NotImplementedError: The module is sharded, or wrapped for data parallelism, and this is not the first
+                stage.
+        """
+        if self._dw_builder is not None:
+            grads = self.backward_one_chunk(bwd_chunk_id, output_grads, scale)
+            self._weights_left[bwd_chunk_id] = self._dw_builder()
+            return grads
+        if self.is_first:
+            # Nobody waits for what it gives.
+            self._weights_left[bwd_chunk_id] = functools.partial(
+                self.backward_one_chunk, bwd_chunk_id, output_grads, scale
+            )
+            return []
+        if isinstance(self.submod, (nn.parallel.DistributedDataParallel, FSDPModule)):
+            raise NotImplementedError(
+                f"Stage {self.stage_index}: schedules that split backward cannot run a {type(self.submod).__name__}, "
+                "which sends gradients during it; use Schedule1F1B or ScheduleInterleaved1F1B"
+            )
+        args, outputs = self._chunks.pop(bwd_chunk_id)
+        needing, grads = self._roots(outputs, output_grads, scale)
+        inputs = tensors_needing_grad(args)
+        if not needing:
+            return [corten.zeros_like(value) for value in inputs]
+        split = SplitBackward(needing, grads, inputs)
+        self._weights_left[bwd_chunk_id] = split.finish
+        return [
+            corten.zeros_like(value) if grad is None else grad for value, grad in zip(inputs, split.input_grads)
+        ]
+
+    def backward_weight_one_chunk(self, bwd_chunk_id, last_backward=False):
+        """Adds up the gradients of the weights of a microbatch.
+
+        Args:
+            bwd_chunk_id: The number of the microbatch.
+            last_backward: Whether it is the last one of the step.
+        """
+        run = self._weights_left.pop(bwd_chunk_id, None)
+        if isinstance(run, functools.partial) and self.is_first:
+            run(last_backward=last_backward)
+        elif run is not None:
+            run()
 
     def outputs_of(self, chunk_id):
         """The outputs of a microbatch whose backward has not run."""
@@ -128,6 +182,28 @@ class _PipelineStageBase:
 def tensors_needing_grad(values):
     """The tensors of a tuple that need a gradient."""
     return [value for value in values if isinstance(value, corten.Tensor) and value.requires_grad]
+
+
+class _PipelineStage(_PipelineStageBase):
+    """A stage of a model that was cut by tracing it.
+
+    Args:
+        stage_module: The module of the stage, which is moved to ``device``.
+        stage_index: The number of the stage.
+        pipe_info: What is known of the pipeline.
+        device: Where it runs.
+        group: The processes of the pipeline; by default all.
+    """
+
+    def __init__(self, stage_module, stage_index, pipe_info, device, group=None):
+        super().__init__(stage_module, stage_index, pipe_info.num_stages, device, group)
+        self.pipe_info = pipe_info
+        self.submod.to(self.device)
+
+
+def build_stage(stage_module, stage_index, pipe_info, device, group=None):
+    """A stage for schedules, of a model that was cut by tracing it; see :meth:`Pipe.build_stage`."""
+    return _PipelineStage(stage_module, stage_index, pipe_info, device, group)
 
 
 class PipelineStage(_PipelineStageBase):
@@ -145,12 +221,12 @@ class PipelineStage(_PipelineStageBase):
         output_args: An example of its outputs; they are checked against it.
         output_grads, input_grads: Examples of gradients, whose shapes are those of the values.
         group: The processes of the pipeline; by default all.
-        dw_builder: What schedules that split backward need, which are not here.
+        dw_builder: For modules that leave the gradients of their weights for later themselves: called after each
+            backward of a schedule that splits it, it gives a function that computes them.
 
     Raises:
         ValueError: ``stage_index`` is not below ``num_stages``.
         RuntimeError: There are more processes than stages.
-        NotImplementedError: ``dw_builder`` is given.
     """
 
     def __init__(
@@ -158,8 +234,7 @@ class PipelineStage(_PipelineStageBase):
         output_grads=None, input_grads=None, group=None, dw_builder=None,
     ):
         super().__init__(submodule, stage_index, num_stages, device, group)
-        if dw_builder is not None:
-            raise NotImplementedError("PipelineStage: dw_builder, as no schedule here splits backward")
+        self._dw_builder = dw_builder
         self.input_args, self.output_args = _example(input_args), _example(output_args)
 
     def forward_one_chunk(self, fwd_chunk_id, args, kwargs=None):

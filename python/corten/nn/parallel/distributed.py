@@ -22,12 +22,25 @@ from ._distributed_join import _Synchronized
 from ._distributed_parts import (  # noqa: F401
     _BufferCommHook, _BufferCommHookLocation, _DDPJoinHook, _DDPSink, _find_tensors, _MixedPrecision,
 )
+from ._distributed_precision import LowPrecision
 from ._distributed_setup import _SetUp
 from .scatter_gather import gather, scatter_kwargs
 
 __all__ = ["DistributedDataParallel"]
 
 logger = logging.getLogger(__name__)
+
+
+def _run_comm_hook(module, bucket):
+    """Calls the hook of a module, of which it gets a weak reference."""
+    module = module()
+    if module is None:
+        raise RuntimeError(
+            "DistributedDataParallel: the module was dropped before the backward pass that its communication hook is "
+            "part of"
+        )
+    hook, state = module._comm_hooks[0]
+    return hook(state, bucket)
 
 
 class DistributedDataParallel(_SetUp, _Synchronized, Module, Joinable):
@@ -52,6 +65,7 @@ class DistributedDataParallel(_SetUp, _Synchronized, Module, Joinable):
         static_graph: Every pass reaches the same parameters equally often; they may be reached several times.
         delay_all_reduce_named_params: Parameters, with names, whose gradients are averaged together...
         param_to_hook_all_reduce: ...when the gradient of this parameter is there.
+        mixed_precision: The dtypes in which the module computes, gradients are averaged, and buffers are.
         device_mesh: A mesh of one dimension in place of ``process_group``.
         skip_all_reduce_unused_params: Buckets that a pass does not reach are not sent. All processes must agree.
         bucket_cap_mb_list: Sizes bucket by bucket.
@@ -65,6 +79,7 @@ class DistributedDataParallel(_SetUp, _Synchronized, Module, Joinable):
     """
 
     _active_ddp_module = None
+    _low_precision = None
 
     def __init__(
         self, module, device_ids=None, output_device=None, dim=0, broadcast_buffers=None, init_sync=True,
@@ -77,11 +92,6 @@ class DistributedDataParallel(_SetUp, _Synchronized, Module, Joinable):
         super().__init__()
         Joinable.__init__(self)
         self.logger = None
-        if mixed_precision is not None:
-            raise NotImplementedError(
-                "DistributedDataParallel: mixed_precision is not there; use autocast, or fully_shard with a "
-                "MixedPrecisionPolicy"
-            )
         if (delay_all_reduce_named_params is None) != (param_to_hook_all_reduce is None):
             self._log_and_throw(
                 ValueError,
@@ -137,6 +147,9 @@ class DistributedDataParallel(_SetUp, _Synchronized, Module, Joinable):
             if self._delay_all_reduce_all_params:
                 return
         self._connect(init_sync, init_sync_buffers, static_graph)
+        if mixed_precision is not None:
+            self._low_precision = LowPrecision(module, mixed_precision, self.parameters_to_ignore)
+            self.register_comm_hook(self.process_group, self._low_precision.reduce)
 
     def _connect(self, init_sync, init_sync_buffers, static_graph):
         """Makes the processes' modules equal and hooks the reducer in."""
@@ -251,7 +264,11 @@ class DistributedDataParallel(_SetUp, _Synchronized, Module, Joinable):
 
     def _run_ddp_forward(self, *inputs, **kwargs):
         with self._inside_ddp_forward():
-            return self.module(*inputs, **kwargs)
+            if self._low_precision is None:
+                return self.module(*inputs, **kwargs)
+            inputs, kwargs = self._low_precision.inputs(inputs, kwargs)
+            with self._low_precision.replaced():
+                return self.module(*inputs, **kwargs)
 
     def _setup_in_backward_optimizers(self):
         """Optimizers of single parameters step when their bucket has been averaged, not when their gradient is
@@ -367,7 +384,9 @@ class DistributedDataParallel(_SetUp, _Synchronized, Module, Joinable):
         """
         self._check_comm_hook(hook)
         self.logger._set_comm_hook_name(hook.__qualname__)
-        native._register_comm_hook(self.reducer, state, hook)
+        # The reducer, which the collector of cycles does not look into, has neither the state nor the hook: both may
+        # know this module.
+        native._register_comm_hook(self.reducer, weakref.ref(self), _run_comm_hook)
         self._comm_hooks.append((hook, state))
 
     def _register_builtin_comm_hook(self, comm_hook_type):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 
 from corten.distributed.tensor._api import DTensor
+from corten.distributed.tensor.experimental._context_parallel import context_parallel
 from corten.distributed.tensor.experimental._func_map import local_map
 from corten.distributed.tensor.experimental._register_sharding import register_sharding
 
-__all__ = ["implicit_replication", "local_map", "register_sharding"]
+__all__ = ["context_parallel", "implicit_replication", "local_map", "register_sharding"]
 
 
 @contextlib.contextmanager
