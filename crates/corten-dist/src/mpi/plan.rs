@@ -95,6 +95,10 @@ pub(super) struct CommunicatorFacts {
     pub(super) largest_tag: i32,
 }
 
+/// The most bytes of an all-reduce in one step. The elements that the ranks exchange are then read again from the
+/// cache.
+const CACHED: usize = 4 << 20;
+
 impl Plan {
     /// The steps of `call`.
     ///
@@ -168,6 +172,7 @@ impl Plan {
         let output = write(tensor)?;
         let reduction = Reduction::of(op, tensor.dtype())?;
         let scaled = scaled(&output, op)?;
+        let place = CommunicatorFacts { limit: place.limit.min(CACHED), ..place };
         for (at, part) in parts(&output, reduction.itemsize(), place)? {
             let input = scaled.as_ref().map(|input| input.part(at, part.nbytes())).transpose()?;
             self.steps.push(Step::AllReduce { input, output: part, reduction });
