@@ -1,4 +1,4 @@
-//! Programs of operator calls as data: planning, fusion, memory, and running them on the CPU.
+//! Programs of operator calls as data: planning, fusion, memory, and running them on the CPU and as kernels of GPUs.
 //!
 //! [`ir`] is what a recorder fills, [`Plan`] how it runs.
 
