@@ -7,7 +7,7 @@ use corten_cuda::Stream;
 use corten_ops::{Tensor, op};
 
 use super::functions::{Comm, Functions, IN_PROGRESS, SUCCESS};
-use super::operands::Block;
+use super::operands::Elements;
 use super::values::{BYTE, Operation, Reduced};
 use crate::engine::Call;
 use crate::error::{DistError, Result};
@@ -16,18 +16,18 @@ use crate::reduce_op::ReduceOp;
 
 /// A function of NCCL with its arguments.
 enum Step {
-    AllReduce { data: Block, reduced: Reduced },
-    Broadcast { from: Block, to: Block, root: usize },
-    Reduce { data: Block, reduced: Reduced, root: usize },
-    AllGather { from: Block, to: Block },
-    ReduceScatter { from: Block, to: Block, reduced: Reduced },
-    Send { from: Block, peer: usize },
-    Recv { to: Block, peer: usize },
+    AllReduce { data: Elements, reduced: Reduced },
+    Broadcast { from: Elements, to: Elements, root: usize },
+    Reduce { data: Elements, reduced: Reduced, root: usize },
+    AllGather { from: Elements, to: Elements },
+    ReduceScatter { from: Elements, to: Elements, reduced: Reduced },
+    Send { from: Elements, peer: usize },
+    Recv { to: Elements, peer: usize },
 }
 
 /// A rank's place in the communicator that runs a call.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct RankPosition {
     pub(super) rank: usize,
     pub(super) size: usize,
     pub(super) device: i8,
@@ -43,7 +43,7 @@ pub(super) struct Plan {
     pub(super) used: Vec<Tensor>,
     /// Copies on the stream after the steps: to, from.
     pub(super) after: Vec<(Tensor, Tensor)>,
-    place: Place,
+    place: RankPosition,
 }
 
 impl Plan {
@@ -52,20 +52,20 @@ impl Plan {
     ///
     /// # Errors
     /// `Value`, `Type` and `Runtime` for what NCCL does not do with such tensors.
-    pub(super) fn of(call: &Call, place: Place) -> Result<Self> {
+    pub(super) fn of(call: &Call, place: RankPosition) -> Result<Self> {
         let mut plan = Self { steps: Vec::new(), used: Vec::new(), after: Vec::new(), place };
         plan.add(call)?;
         Ok(plan)
     }
 
-    fn read(&mut self, tensor: &Tensor) -> Result<Block> {
+    fn read(&mut self, tensor: &Tensor) -> Result<Elements> {
         self.used.push(tensor.clone());
-        Block::of(tensor, Access::Read, self.place.device)
+        Elements::of(tensor, Access::Read, self.place.device)
     }
 
-    fn write(&mut self, tensor: &Tensor) -> Result<Block> {
+    fn write(&mut self, tensor: &Tensor) -> Result<Elements> {
         self.used.push(tensor.clone());
-        Block::of(tensor, Access::Write, self.place.device)
+        Elements::of(tensor, Access::Write, self.place.device)
     }
 
     fn reduced(&mut self, op: &ReduceOp, tensor: &Tensor) -> Result<Reduced> {
@@ -250,7 +250,7 @@ impl Plan {
     }
 
     /// Steps for the rows of each rank.
-    fn rows(&mut self, whole: Block, splits: &[usize], step: impl Fn(Block, usize) -> Step) {
+    fn rows(&mut self, whole: Elements, splits: &[usize], step: impl Fn(Elements, usize) -> Step) {
         let row = whole.nbytes / splits.iter().sum::<usize>().max(1);
         let mut at = 0;
         for (peer, &count) in splits.iter().enumerate() {
@@ -335,7 +335,7 @@ impl Issue {
             Operation::Known(number) => return Ok(*number),
             Operation::Scaled(bytes) => (bytes.as_ptr().cast(), 1),
             Operation::ScaledBy(factor) => {
-                (Block::of(factor, Access::Read, self.stream.device())?.start.cast_const(), 0)
+                (Elements::of(factor, Access::Read, self.stream.device())?.start.cast_const(), 0)
             }
         };
         let Some(create) = self.functions.red_op_create_pre_mul_sum else {
@@ -356,7 +356,7 @@ impl Issue {
         let stream = self.stream.raw() as *mut c_void;
         // SAFETY: for all calls: the communicator and the stream exist and are of one device, and the blocks
         // are memory of that device with so many elements, which stays until the stream has got there
-        // (Note [Memory of NCCL's calls]).
+        // (see Note [Memory of NCCL's calls]).
         unsafe {
             match step {
                 Step::AllReduce { data, reduced } if data.count > 0 => {
