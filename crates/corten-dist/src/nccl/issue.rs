@@ -101,15 +101,11 @@ impl Plan {
             Call::Gather { outputs, input, root } => self.gather(outputs, input, *root)?,
             Call::Scatter { output, inputs, root } => self.scatter(output, inputs, *root)?,
             Call::ReduceScatter { output, inputs, op } => {
-                let joined = self.joined(inputs)?;
-                let reduced = self.reduced(op, output)?;
-                let (to, from) = (self.write(output)?, self.read(&joined)?);
-                self.steps.push(Step::ReduceScatter { from, to, reduced });
+                let input = self.joined(inputs)?;
+                self.reduce_scatter(output, &input, op)?;
             }
             Call::ReduceScatterInto { output, input, op } => {
-                let reduced = self.reduced(op, output)?;
-                let (to, from) = (self.write(output)?, self.read(input)?);
-                self.steps.push(Step::ReduceScatter { from, to, reduced });
+                self.reduce_scatter(output, input, op)?;
             }
             Call::AllToAll { outputs, inputs } => self.all_to_all(outputs, inputs)?,
             Call::AllToAllBase { output, input, output_splits, input_splits } => {
@@ -201,6 +197,13 @@ impl Plan {
             op::copy_(&part, &memory::flat(input)?, false)?;
         }
         Ok(whole)
+    }
+
+    fn reduce_scatter(&mut self, output: &Tensor, input: &Tensor, op: &ReduceOp) -> Result<()> {
+        let reduced = self.reduced(op, output)?;
+        let (to, from) = (self.write(output)?, self.read(input)?);
+        self.steps.push(Step::ReduceScatter { from, to, reduced });
+        Ok(())
     }
 
     fn gather(&mut self, outputs: &[Tensor], input: &Tensor, root: usize) -> Result<()> {
