@@ -9,7 +9,7 @@ use corten_cuda::{Event, Stream};
 
 use super::engine::NcclOptions;
 use super::functions::{Comm, Functions, IN_PROGRESS, NO_COLOR, SUCCESS, UniqueId};
-use super::issue::{Issue, Place, Plan};
+use super::issue::{Issue, Plan, RankPosition};
 use crate::error::{DistError, Result};
 use crate::interrupt;
 use crate::store::Store;
@@ -24,7 +24,7 @@ pub(super) struct Communicator {
     /// The library's communicator; null once it is aborted or destroyed.
     comm: AtomicPtr<std::ffi::c_void>,
     calls: Mutex<()>,
-    pub(super) place: Place,
+    pub(super) place: RankPosition,
     /// Where calls run that the caller does not wait for.
     pub(super) stream: Stream,
     /// The end of the last call, and the stream that it ran in. Whoever starts one holds it meanwhile.
@@ -37,7 +37,7 @@ pub(super) struct Meeting<'a> {
     pub(super) store: &'a dyn Store,
     /// The name of the communicator, the same on all of its ranks and used once.
     pub(super) name: &'a str,
-    pub(super) place: Place,
+    pub(super) place: RankPosition,
     pub(super) options: &'a NcclOptions,
     pub(super) deadline: Instant,
 }
@@ -163,7 +163,7 @@ impl Communicator {
     fn new(
         functions: &'static Functions,
         comm: Comm,
-        place: Place,
+        place: RankPosition,
         options: &NcclOptions,
     ) -> Result<Self> {
         let priority = if options.high_priority { -1 } else { 0 };
@@ -273,7 +273,7 @@ impl Communicator {
     pub(super) fn split(
         &self,
         color: Option<c_int>,
-        place: Place,
+        place: RankPosition,
         options: &NcclOptions,
         deadline: Instant,
     ) -> Result<Option<Arc<Self>>> {

@@ -20,7 +20,7 @@ use corten_ops::{Tensor, op};
 
 use super::communicator::{Communicator, Meeting};
 use super::functions::{Config, Functions, functions};
-use super::issue::{Place, Plan};
+use super::issue::{Plan, RankPosition};
 use super::watchdog::{InFlight, Watchdog};
 use crate::engine::{Call, CallOptions, Engine};
 use crate::error::{DistError, Result};
@@ -211,7 +211,7 @@ impl NcclEngine {
         let parent = shared.communicator(key, deadline)?;
         let number = shared.splits.fetch_add(1, Ordering::Relaxed);
         let rank = ranks.iter().position(|&rank| rank == shared.rank);
-        let place = Place { rank: rank.unwrap_or(0), size: ranks.len(), ..parent.place };
+        let place = RankPosition { rank: rank.unwrap_or(0), size: ranks.len(), ..parent.place };
         // Ranks with the same list are the same part: its first rank is in no other.
         let color = rank.map(|_| ranks[0] as c_int);
         let part = match parent.split(color, place, &shared.options, deadline) {
@@ -319,7 +319,7 @@ impl Shared {
                 (2, format!("nccl/{low}:{high}"))
             }
         };
-        let place = Place {
+        let place = RankPosition {
             rank: self.rank,
             size,
             device: key.device,
@@ -420,13 +420,8 @@ impl Shared {
             return Ok(work);
         }
         let begun = Instant::now();
-        let call = InFlight {
-            work: work.without_outputs(),
-            end,
-            device,
-            begun,
-            timeout: options.timeout,
-        };
+        let call =
+            InFlight { work: work.without_outputs(), end, device, begun, timeout: options.timeout };
         self.watchdog.add(self, call);
         Ok(work)
     }

@@ -7,7 +7,7 @@ use corten_cuda::Stream;
 use corten_ops::{Tensor, op};
 
 use super::functions::{Comm, Functions, IN_PROGRESS, SUCCESS};
-use super::operands::Block;
+use super::operands::Elements;
 use super::values::{BYTE, Operation, Reduced};
 use crate::engine::Call;
 use crate::error::{DistError, Result};
@@ -16,18 +16,18 @@ use crate::reduce_op::ReduceOp;
 
 /// A function of NCCL with its arguments.
 enum Step {
-    AllReduce { data: Block, reduced: Reduced },
-    Broadcast { from: Block, to: Block, root: usize },
-    Reduce { data: Block, reduced: Reduced, root: usize },
-    AllGather { from: Block, to: Block },
-    ReduceScatter { from: Block, to: Block, reduced: Reduced },
-    Send { from: Block, peer: usize },
-    Recv { to: Block, peer: usize },
+    AllReduce { data: Elements, reduced: Reduced },
+    Broadcast { from: Elements, to: Elements, root: usize },
+    Reduce { data: Elements, reduced: Reduced, root: usize },
+    AllGather { from: Elements, to: Elements },
+    ReduceScatter { from: Elements, to: Elements, reduced: Reduced },
+    Send { from: Elements, peer: usize },
+    Recv { to: Elements, peer: usize },
 }
 
 /// A rank's place in the communicator that runs a call.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct RankPosition {
     pub(super) rank: usize,
     pub(super) size: usize,
     pub(super) device: i8,
@@ -43,7 +43,7 @@ pub(super) struct Plan {
     pub(super) used: Vec<Tensor>,
     /// Copies on the stream after the steps: to, from.
     pub(super) after: Vec<(Tensor, Tensor)>,
-    place: Place,
+    place: RankPosition,
 }
 
 impl Plan {
@@ -52,20 +52,20 @@ impl Plan {
     ///
     /// # Errors
     /// `Value`, `Type` and `Runtime` for what NCCL does not do with such tensors.
-    pub(super) fn of(call: &Call, place: Place) -> Result<Self> {
+    pub(super) fn of(call: &Call, place: RankPosition) -> Result<Self> {
         let mut plan = Self { steps: Vec::new(), used: Vec::new(), after: Vec::new(), place };
         plan.add(call)?;
         Ok(plan)
     }
 
-    fn read(&mut self, tensor: &Tensor) -> Result<Block> {
+    fn read(&mut self, tensor: &Tensor) -> Result<Elements> {
         self.used.push(tensor.clone());
-        Block::of(tensor, Access::Read, self.place.device)
+        Elements::of(tensor, Access::Read, self.place.device)
     }
 
-    fn write(&mut self, tensor: &Tensor) -> Result<Block> {
+    fn write(&mut self, tensor: &Tensor) -> Result<Elements> {
         self.used.push(tensor.clone());
-        Block::of(tensor, Access::Write, self.place.device)
+        Elements::of(tensor, Access::Write, self.place.device)
     }
 
     fn reduced(&mut self, op: &ReduceOp, tensor: &Tensor) -> Result<Reduced> {
@@ -101,15 +101,11 @@ impl Plan {
             Call::Gather { outputs, input, root } => self.gather(outputs, input, *root)?,
             Call::Scatter { output, inputs, root } => self.scatter(output, inputs, *root)?,
             Call::ReduceScatter { output, inputs, op } => {
-                let joined = self.joined(inputs)?;
-                let reduced = self.reduced(op, output)?;
-                let (to, from) = (self.write(output)?, self.read(&joined)?);
-                self.steps.push(Step::ReduceScatter { from, to, reduced });
+                let input = self.joined(inputs)?;
+                self.reduce_scatter(output, &input, op)?;
             }
             Call::ReduceScatterInto { output, input, op } => {
-                let reduced = self.reduced(op, output)?;
-                let (to, from) = (self.write(output)?, self.read(input)?);
-                self.steps.push(Step::ReduceScatter { from, to, reduced });
+                self.reduce_scatter(output, input, op)?;
             }
             Call::AllToAll { outputs, inputs } => self.all_to_all(outputs, inputs)?,
             Call::AllToAllBase { output, input, output_splits, input_splits } => {
@@ -203,6 +199,13 @@ impl Plan {
         Ok(whole)
     }
 
+    fn reduce_scatter(&mut self, output: &Tensor, input: &Tensor, op: &ReduceOp) -> Result<()> {
+        let reduced = self.reduced(op, output)?;
+        let (to, from) = (self.write(output)?, self.read(input)?);
+        self.steps.push(Step::ReduceScatter { from, to, reduced });
+        Ok(())
+    }
+
     fn gather(&mut self, outputs: &[Tensor], input: &Tensor, root: usize) -> Result<()> {
         let from = self.read(input)?;
         if root != self.place.rank {
@@ -250,7 +253,7 @@ impl Plan {
     }
 
     /// Steps for the rows of each rank.
-    fn rows(&mut self, whole: Block, splits: &[usize], step: impl Fn(Block, usize) -> Step) {
+    fn rows(&mut self, whole: Elements, splits: &[usize], step: impl Fn(Elements, usize) -> Step) {
         let row = whole.nbytes / splits.iter().sum::<usize>().max(1);
         let mut at = 0;
         for (peer, &count) in splits.iter().enumerate() {
@@ -335,7 +338,7 @@ impl Issue {
             Operation::Known(number) => return Ok(*number),
             Operation::Scaled(bytes) => (bytes.as_ptr().cast(), 1),
             Operation::ScaledBy(factor) => {
-                (Block::of(factor, Access::Read, self.stream.device())?.start.cast_const(), 0)
+                (Elements::of(factor, Access::Read, self.stream.device())?.start.cast_const(), 0)
             }
         };
         let Some(create) = self.functions.red_op_create_pre_mul_sum else {
@@ -356,7 +359,7 @@ impl Issue {
         let stream = self.stream.raw() as *mut c_void;
         // SAFETY: for all calls: the communicator and the stream exist and are of one device, and the blocks
         // are memory of that device with so many elements, which stays until the stream has got there
-        // (Note [Memory of NCCL's calls]).
+        // (see Note [Memory of NCCL's calls]).
         unsafe {
             match step {
                 Step::AllReduce { data, reduced } if data.count > 0 => {

@@ -9,16 +9,16 @@ use crate::error::{DistError, Result};
 
 /// The elements of a dense tensor on a device.
 #[derive(Clone, Copy)]
-pub(super) struct Block {
+pub(super) struct Elements {
     pub(super) start: *mut c_void,
     pub(super) count: usize,
     pub(super) nbytes: usize,
 }
 
 // SAFETY: the address is of a device; this process only passes it on.
-unsafe impl Send for Block {}
+unsafe impl Send for Elements {}
 
-impl Block {
+impl Elements {
     /// The memory of a tensor, for reading or for writing, on this device. It stays for work that its
     /// stream has been given once the tensor is recorded there.
     ///
