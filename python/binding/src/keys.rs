@@ -214,18 +214,14 @@ impl Asked {
             let answer = self.function.get().call(&[&Obj::str_from(question)?, &tensor])?;
             if answer.is_none() { Ok(None) } else { read(&answer).map(Some) }
         };
-        // Sizes are asked for where there is no error to give: the tensor's own hold until the call that asked ends,
-        // which raises the exception then. Further questions of the call are not asked.
-        let held = call_python(|| {
-            if crate::warnings::is_raised() {
-                return Ok(None);
-            }
+        // Sizes are asked for where there is no error to give: the exception is reported, and the tensor's own hold.
+        let reported = call_python(|| {
             Ok(answer().unwrap_or_else(|raised| {
-                crate::warnings::hold(raised.into_error());
+                raised.report(&self.function.get());
                 None
             }))
         });
-        held.unwrap_or_default()
+        reported.unwrap_or_default()
     }
 }
 

@@ -53,13 +53,7 @@ pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         (Some(a), Some(b)) => of_two(&a, &b)?.tensor(),
         (Some(a), None) => with_dense(&a, mat2),
         (None, Some(b)) => op::t(&op::mm(&swapped(&b, 0, 1)?.tensor()?, &op::t(self_)?)?),
-        // No parts: a class of Python keeps them, which does not see this call.
-        (None, None) => bail!(
-            Runtime,
-            "mm expected sparse compressed tensor layout but got {} and {}",
-            self_.layout(),
-            mat2.layout()
-        ),
+        (None, None) => op::mm(self_, mat2),
     }
 }
 
