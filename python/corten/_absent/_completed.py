@@ -83,13 +83,15 @@ distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scale
 distributed.fsdp.wrap distributed.launcher.api distributed.nn distributed.nn.functional
 distributed.optim distributed.optim.apply_optimizer_in_backward
 distributed.optim.post_localSGD_optimizer distributed.optim.zero_redundancy_optimizer
-distributed.pipelining distributed.pipelining.microbatch distributed.pipelining.schedules
-distributed.pipelining.stage distributed.rendezvous distributed.rpc distributed.rpc.api
-distributed.run distributed.tensor distributed.tensor._api distributed.tensor._collective_utils
-distributed.tensor._dispatch distributed.tensor._dtensor_spec distributed.tensor._op_schema
-distributed.tensor._random distributed.tensor._redistribute distributed.tensor._sharding_prop
-distributed.tensor._utils distributed.tensor.debug distributed.tensor.debug._comm_mode
-distributed.tensor.device_mesh distributed.tensor.experimental
+distributed.pipelining distributed.pipelining._IR distributed.pipelining._backward
+distributed.pipelining.microbatch distributed.pipelining.schedules distributed.pipelining.stage
+distributed.rendezvous distributed.rpc distributed.rpc.api distributed.run distributed.tensor
+distributed.tensor._api distributed.tensor._collective_utils distributed.tensor._dispatch
+distributed.tensor._dtensor_spec distributed.tensor._op_schema distributed.tensor._random
+distributed.tensor._redistribute distributed.tensor._sharding_prop distributed.tensor._utils
+distributed.tensor.debug distributed.tensor.debug._comm_mode distributed.tensor.device_mesh
+distributed.tensor.experimental distributed.tensor.experimental._context_parallel._attention
+distributed.tensor.experimental._context_parallel._load_balancer
 distributed.tensor.experimental._func_map distributed.tensor.experimental._register_sharding
 distributed.tensor.parallel.api distributed.tensor.parallel.loss distributed.tensor.parallel.style
 distributed.tensor.placement_types distributed.utils export export._trace export._unlift
