@@ -100,4 +100,4 @@ def trained_beside(build, shard, batches, loss, optimizer=torch.optim.SGD, size=
             worst = max(worst, abs(value.item() - expected[rank]))
         return max(worst, differences(model, reference))
 
-    return max(run_threads(size, run, timeout=100))
+    return max(run_threads(size, run))

@@ -19,7 +19,7 @@ class Threads(unittest.TestCase):
 
 def over_threads(case):
     def test(self):
-        run_threads(WORLD, case, timeout=60)
+        run_threads(WORLD, case)
 
     return test
 

@@ -68,7 +68,7 @@ def trained(build, batches, loss, optimizer=torch.optim.SGD, size=2, clip=None, 
         assert found.keys() == expected.keys(), (found.keys(), expected.keys())
         return max((found[name] - expected[name]).abs().max().item() for name in expected)
 
-    return max(run_threads(size, run, timeout=100))
+    return max(run_threads(size, run))
 
 
 class Training(unittest.TestCase):

@@ -230,7 +230,7 @@ class Schedules(unittest.TestCase):
             token_loss(model(tokens), targets).backward()
             optimizer.step()
             optimizer.zero_grad()
-        start, end = run_threads(2, run, timeout=100)
+        start, end = run_threads(2, run)
         for found, expected in ((start, Start(model)), (end, End(model))):
             for name, parameter in expected.named_parameters():
                 self.assertLess((found[name] - parameter).abs().max().item(), 1e-6)

@@ -38,7 +38,7 @@ class FlatParameter(nn.Parameter, metaclass=_FlatParameterMeta):
 
 
 @dataclass
-class Place:
+class ParamPlace:
     """One of the parameters: ``owners`` are the modules that have it with the name there, ``names`` what it is called
     in the dictionary of the module; ``begin`` is where it is in the flat one."""
 
@@ -65,7 +65,7 @@ def places_of(module, params):
                 continue
             if param not in found:
                 attributes = dict(vars(param))
-                found[param] = Place([], [], param.size(), param.numel(), 0, param.requires_grad, attributes)
+                found[param] = ParamPlace([], [], param.size(), param.numel(), 0, param.requires_grad, attributes)
             place = found[param]
             place.names.append(f"{prefix}.{name}" if prefix else name)
             if not any(one is inner and other == name for one, other in place.owners):

@@ -57,7 +57,7 @@ class _Rank(threading.Thread):
                 c10d.destroy_process_group()
 
 
-def run_threads(world_size, function, *args, timeout=60):
+def run_threads(world_size, function, *args, timeout=300):
     """Calls a function on so many ranks, each a thread with an initialised default group.
 
     Args:

@@ -1,7 +1,7 @@
 """Attention over sequences that are spread over processes (Liu et al., Ring Attention; Brandon et al., Striped
 Attention, of which the cut into head and tail is a kind).
 
-Every process has the queries of its part of the sequence. Keys and values of the parts come by, by one all-gather or from
+Every process has the queries of its part of the sequence. Keys and values of the parts come by one all-gather, or from
 one neighbour after another; the results of the parts are combined by the logarithms of the sums of their weights. In
 backward, each part is computed again with the sums of the whole.
 """
@@ -34,8 +34,8 @@ class _RotateMethod(Enum):
 
 @dataclass
 class _ContextParallelOptions:
-    """``convert_to_f32``: results of half floats are combined in single precision; ``enable_load_balance``: each process
-    gets a piece of the head and one of the tail of a sequence."""
+    """``convert_to_f32``: results of half floats are combined in single precision; ``enable_load_balance``: each
+    process gets a piece of the head and one of the tail of a sequence."""
 
     convert_to_f32: bool = True
     enable_load_balance: bool = True
