@@ -99,6 +99,11 @@ class TracedFunctions(unittest.TestCase):
 
         self.same(function, X, others=[(X - 2,)])
 
+    def test_combinations_of_any_number(self):
+        others = [(torch.arange(4.0),), (torch.arange(7.0),)]
+        for options in ({}, {"r": 3}, {"with_replacement": True}):
+            self.same(lambda x, kw=options: torch.combinations(x, **kw), torch.arange(5.0), mode="symbolic", others=others)
+
     def test_branches_that_differ_are_refused(self):
         with self.assertRaisesRegex(RuntimeError, "same metadata"):
             make_fx(lambda x: cond(x.sum() > 0, lambda a: a[0], lambda a: a, (x,)))(X)
