@@ -17,7 +17,7 @@ from corten import _C  # noqa: E402
 
 #: Functions of ``corten.functional``: operators with more freedom in their arguments.
 _FUNCTIONAL = frozenset((
-    "align_tensors", "broadcast_shapes", "get_device", "is_complex", "is_conj", "is_floating_point",
+    "align_tensors", "broadcast_shapes", "combinations", "get_device", "is_complex", "is_conj", "is_floating_point",
     "is_inference", "is_neg", "is_same_size", "is_signed", "lu", "unique", "unravel_index",
     *_C._ops_tagged("python_function"),
 ))

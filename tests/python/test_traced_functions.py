@@ -1,5 +1,6 @@
 """`cond`, `map`, `scan` and `while_loop` in graphs of `make_fx`: those of PyTorch, with the values of the program."""
 
+import functools
 import importlib
 import json
 import pathlib
@@ -98,6 +99,12 @@ class TracedFunctions(unittest.TestCase):
             return mapped(lambda a: cond(a.sum() > 2, lambda b: b * 2, lambda b: b - 1, (a,)), x)
 
         self.same(function, X, others=[(X - 2,)])
+
+    def test_combinations_of_any_number(self):
+        others = [(torch.arange(4.0),), (torch.arange(7.0),)]
+        for options in ({}, {"r": 3}, {"with_replacement": True}):
+            function = functools.partial(torch.combinations, **options)
+            self.same(lambda x: function(x), torch.arange(5.0), mode="symbolic", others=others)
 
     def test_branches_that_differ_are_refused(self):
         with self.assertRaisesRegex(RuntimeError, "same metadata"):

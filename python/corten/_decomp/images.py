@@ -117,6 +117,10 @@ def zero(self):
 def linspace(start, end, steps, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Evenly spaced numbers."""
     dtype = dtype or corten.get_default_dtype()
+    if steps < 2 and dtype.is_floating_point and not isinstance(start, complex) and not isinstance(end, complex):
+        return aten.full.default(
+            [steps], start, dtype=dtype, layout=layout or corten.strided, device=device, pin_memory=bool(pin_memory)
+        )
     if steps < 2 or not dtype.is_floating_point or isinstance(start, complex) or isinstance(end, complex):
         return NotImplemented
     compute = corten.float32 if dtype in (corten.float16, corten.bfloat16) else dtype

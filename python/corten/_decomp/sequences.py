@@ -26,10 +26,14 @@ def _line(start, end, steps, compute, device):
 
 
 def _spread(start, end, steps, dtype, compute, device):
-    if steps < 2 or dtype.is_complex or any(_is_tensor(one) and one.dtype.is_complex for one in (start, end)):
+    if dtype.is_complex or any(_is_tensor(one) and one.dtype.is_complex for one in (start, end)):
         return None
     start, end = (one.to(corten.float64) if _is_tensor(one) else one for one in (start, end))
     device = device or next((one.device for one in (start, end) if _is_tensor(one)), None)
+    if steps < 2:
+        if _is_tensor(start):
+            return start.to(compute).reshape([1]).expand([steps]).clone()
+        return corten.full([steps], start, dtype=compute, device=device)
     return _line(start, end, steps, compute, device)
 
 
