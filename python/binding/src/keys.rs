@@ -214,14 +214,18 @@ impl Asked {
             let answer = self.function.get().call(&[&Obj::str_from(question)?, &tensor])?;
             if answer.is_none() { Ok(None) } else { read(&answer).map(Some) }
         };
-        // Sizes are asked for where there is no error to give: the exception is reported, and the tensor's own hold.
-        let reported = call_python(|| {
+        // Sizes are asked for where there is no error to give: the tensor's own hold until the call that asked ends,
+        // which raises the exception then. Further questions of the call are not asked.
+        let held = call_python(|| {
+            if crate::warnings::is_raised() {
+                return Ok(None);
+            }
             Ok(answer().unwrap_or_else(|raised| {
-                raised.report(&self.function.get());
+                crate::warnings::hold(raised.into_error());
                 None
             }))
         });
-        reported.unwrap_or_default()
+        held.unwrap_or_default()
     }
 }
 

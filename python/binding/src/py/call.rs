@@ -155,7 +155,10 @@ pub(crate) fn guard<T: Outcome>(body: impl FnOnce() -> Py<T>) -> T::Raw {
         // A warning of the operator became an exception on the way.
         Ok(Ok(_)) if crate::warnings::take_raised() => T::FAILED,
         Ok(Ok(value)) => value.raw(),
-        Ok(Err(_raised)) => T::FAILED,
+        Ok(Err(_raised)) => {
+            crate::warnings::forget_raised();
+            T::FAILED
+        }
         Err(panic) => {
             raise_panic(panic);
             T::FAILED
