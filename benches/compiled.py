@@ -1,11 +1,15 @@
 """Compiled functions beside eager ones, and beside PyTorch's, in one run.
 
-    python benches/compiled.py CORTEN_PYTHON=PACKAGE [TORCH_PYTHON] [--rounds 12] [--threads 2]
+    python benches/compiled.py CORTEN_PYTHON=PACKAGE [TORCH_PYTHON] [--rounds 12] [--threads 2] [--memory]
 
 The first is a Python with the folder of a release build of the package, as `python3=target/wheel`; the second a Python
 with PyTorch and a C++ compiler. Both libraries' processes live throughout and take turns, row by row and round by
 round, eager and compiled alternating, so that a drift of the machine hits all alike. Prints medians in milliseconds,
 the gains of compilation, and the ratio of the compiled times.
+
+With ``--memory`` the bytes of host memory of Corten are measured instead, by its allocator: the most that a call has
+besides what was there before it, and with that, which are parameters and gradients for steps of training. Functions
+are recorded at every call there; otherwise those are whose time that pays.
 """
 
 from __future__ import annotations
@@ -47,6 +51,48 @@ def _worker(module):
             del order
             with torch.set_grad_enabled(grad):
                 print(json.dumps({kind: _once(call) for kind, call in calls.items()}), flush=True)
+
+
+def _memory_worker():
+    import corten as torch
+
+    torch.set_num_threads(int(os.environ["BENCH_THREADS"]))
+    for line in sys.stdin:
+        name, kind = line.split()
+        torch.manual_seed(0)
+        eager, step_of, grad = _cases(torch)[name]
+        call = step_of(eager if kind == "eager" else torch.compile(eager, fullgraph=True))
+        with torch.set_grad_enabled(grad):
+            for _ in range(4):
+                call()
+            print(json.dumps(_peak(torch, call)), flush=True)
+
+
+def _peak(torch, call):
+    """The bytes before a call, and the most in it."""
+    before = torch._C._cpu_memoryStats()["allocated_bytes.all.current"]
+    torch._C._cpu_watchMemory(1 << 20)
+    call()
+    events, dropped = torch._C._cpu_takeMemoryEvents()
+    torch._C._cpu_watchMemory(0)
+    assert not dropped, "more events than are kept"
+    return {"before": before, "most": max((event[3] for event in events), default=before)}
+
+
+def _measure_memory(options):
+    print("row: bytes above those before the call, eager compiled ratio; with those, eager compiled ratio")
+    python, _, package = options.corten.partition("=")
+    for row in options.rows.split(","):
+        found = {}
+        for kind in ("eager", "compiled"):
+            library = _Library(python, "memory", options.threads, package)
+            found[kind] = library.ask(f"{row} {kind}")
+            library.process.stdin.close()
+            library.process.wait()
+        above = [found[kind]["most"] - found[kind]["before"] for kind in ("eager", "compiled")]
+        whole = [found[kind]["most"] for kind in ("eager", "compiled")]
+        parts = (f"{eager} {compiled} {compiled / max(eager, 1):.3f}" for eager, compiled in (above, whole))
+        print(f"{row:20s} " + "; ".join(parts), flush=True)
 
 
 def _once(call):
@@ -178,7 +224,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--memory", action="store_true")
     options = parser.parse_args()
+    if options.memory:
+        return _measure_memory(options)
     python, _, package = options.corten.partition("=")
     libraries = {"corten": _Library(python, "corten", options.threads, package)}
     if options.torch:
@@ -205,7 +254,9 @@ def main():
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
+    if sys.argv[1:3] == ["--worker", "memory"]:
+        _memory_worker()
+    elif sys.argv[1:2] == ["--worker"]:
         _worker(sys.argv[2])
     else:
         main()

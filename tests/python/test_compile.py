@@ -434,6 +434,38 @@ class Modes(unittest.TestCase):
         self.assertEqual(seen, [True, False])
         self.assertFalse(torch.compiler.is_compiling())
 
+    def test_many_sizes(self):
+        def function(x):
+            return (x * 2 + 1).tanh()
+
+        marked = torch.ones(5)
+        torch._dynamo.mark_dynamic(marked, 0)
+        for options in ({}, {"dynamic": True}, {"dynamic": False}):
+            compiled = torch.compile(function, **options)
+            self.assertTrue(torch.equal(compiled(marked), function(marked)))
+            for size in (*range(1, 40), *range(1, 40)):
+                x = values(size)
+                self.assertTrue(torch.equal(compiled(x), function(x)))
+
+    def test_is_compiling_at_any_call(self):
+        seen, apart = [], []
+
+        @torch.compiler.disable
+        def outside():
+            apart.append(torch.compiler.is_compiling())
+
+        @torch.compile
+        def inside(x):
+            seen.append(torch.compiler.is_compiling())
+            outside()
+            return x + 1
+
+        x = values(3)
+        for _ in range(80):
+            inside(x)
+        self.assertEqual((set(seen), set(apart)), ({True}, {False}))
+        self.assertFalse(torch.compiler.is_compiling())
+
     def test_fullgraph(self):
         @torch.compile(fullgraph=True)
         def branches(x):

@@ -6,8 +6,7 @@ from corten import _C
 from corten.compiler import config
 from corten.compiler._compile import compile  # noqa: F401
 from corten.compiler._explain import explain  # noqa: F401
-from corten.compiler._choice import at_once
-from corten.compiler._regions import not_compiled
+from corten.compiler._regions import is_running, not_compiled
 from corten.compiler._settings import (
     cudagraph_mark_warmup_incomplete, get_default_backend, keep_tensor_guards_unsafe, list_backends,
     load_cache_artifacts, nested_compile_region, nonstrict_trace, save_cache_artifacts,
@@ -43,7 +42,7 @@ def is_exporting():
 
 def is_dynamo_compiling():
     """Whether the calling code is that of a compiled function."""
-    return _C._region_active() or at_once.depth > 0
+    return is_running()
 
 
 def disable(fn=None, recursive=True, *, reason=None):

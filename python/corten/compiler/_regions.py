@@ -12,10 +12,10 @@ import functools
 
 from corten import _C, _logging
 from corten.compiler import _settings
-from corten.compiler._choice import Choice, at_once
+from corten.compiler._choice import Choice, is_at_once, kind_of
 from corten.overrides import TorchFunctionMode
 
-__all__ = ["Options", "compiled", "not_compiled", "run_region"]
+__all__ = ["Options", "compiled", "is_running", "not_compiled", "run_region"]
 
 #: How the message of a forbidden break begins.
 _FORBIDDEN = "graph break under fullgraph=True"
@@ -83,24 +83,39 @@ def _count():
     counters["stats"]["unique_graphs"] += 1
 
 
+#: The code of compiled functions, and of what runs others apart from them.
+_RUNNING, _APART = set(), set()
+
+
+def is_running():
+    """Whether the calling code is that of a compiled function."""
+    return _C._region_active() or (not _settings.runs_eagerly() and is_at_once(_RUNNING, _APART))
+
+
 def compiled(function, options):
     """The function that calls another one as the options say."""
-    runner = _runner(function, options)
+    backend = _settings.lookup(options.backend)
+    choice = Choice(options.dynamic)
+    run = _runner(function, options, backend, choice)
+    at_once = choice.at_once
 
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
+        if at_once and kind_of(args, kwargs) in at_once:
+            return function(*args, **kwargs)
         if _settings.runs_eagerly():
             return function(*args, **kwargs)
-        return runner(args, kwargs)
+        return run(args, kwargs)
 
+    if backend == "inductor":
+        _RUNNING.add(wrapper.__code__)
     wrapper._torchdynamo_orig_callable = function
     wrapper._is_torch_compile = True
     wrapper.get_compiler_config = lambda: options.options or {}
     return wrapper
 
 
-def _runner(function, options):
-    backend = _settings.lookup(options.backend)
+def _runner(function, options, backend, choice):
     if backend == "eager":
         return lambda args, kwargs: function(*args, **kwargs)
     if callable(backend):
@@ -108,12 +123,12 @@ def _runner(function, options):
 
         return _capture.runner(function, backend, options)
     fullgraph = bool(options.fullgraph)
-    choices, logged = [], set()
+    called, logged = [], set()
 
     def run(args, kwargs):
-        is_first = not choices
+        is_first = not called
         if is_first:
-            choices.append(Choice())
+            called.append(True)
             _count()
             logged.update(_logging.artifacts())
         if logged and not _C._region_active():
@@ -124,7 +139,7 @@ def _runner(function, options):
                 return run_region(function, args, kwargs, fullgraph)
         if fullgraph or _C._region_active():
             return run_region(function, args, kwargs, fullgraph)
-        return choices[0].call(function, args, kwargs, run_region)
+        return choice.call(function, args, kwargs, run_region)
 
     return run
 
@@ -145,14 +160,13 @@ def not_compiled(function):
 
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
-        before, depth = _C._region_pause(True), at_once.depth
-        at_once.depth = 0
+        before = _C._region_pause(True)
         try:
             return function(*args, **kwargs)
         finally:
             _C._region_pause(before)
-            at_once.depth = depth
 
+    _APART.add(wrapper.__code__)
     wrapper._torchdynamo_disable = True
     wrapper._torchdynamo_orig_callable = function
     return wrapper
