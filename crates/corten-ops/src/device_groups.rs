@@ -18,6 +18,14 @@ pub type ElementBytes = [u64; 2];
 pub type Launch = Arc<dyn Any + Send + Sync>;
 
 /// An operand of a launch that was recorded.
+///
+/// ```
+/// use corten::ops::device_groups::LaunchOperand;
+/// use corten::core::DType;
+///
+/// let number = LaunchOperand { dtype: DType::Int64, address: 0, stride: 0, element: Some([3, 0]) };
+/// assert_eq!(number.element, Some([3, 0]));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchOperand {
     /// The dtype of its elements in memory.
@@ -31,6 +39,19 @@ pub struct LaunchOperand {
 }
 
 /// A launch that was recorded instead of made.
+///
+/// ```
+/// use corten::ops::device_groups::RecordedLaunch;
+/// use std::sync::Arc;
+///
+/// let launch = RecordedLaunch {
+///     launch: Arc::new("exp"),
+///     operands: Default::default(),
+///     length: Some(19),
+///     reduces: false,
+/// };
+/// assert!(launch.launch.is::<&str>());
+/// ```
 #[derive(Clone)]
 pub struct RecordedLaunch {
     /// What runs.
@@ -44,6 +65,12 @@ pub struct RecordedLaunch {
 }
 
 /// An input of a step of a group.
+///
+/// ```
+/// use corten::ops::device_groups::GroupInput;
+///
+/// assert_ne!(GroupInput::Step(0), GroupInput::Operand(0));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupInput {
     /// What an operand holds before the group runs, by its number.
@@ -55,6 +82,19 @@ pub enum GroupInput {
 }
 
 /// A step of a group.
+///
+/// ```
+/// use corten::ops::device_groups::{GroupInput, GroupStep};
+/// use std::sync::Arc;
+///
+/// let step = GroupStep {
+///     launch: Arc::new("exp"),
+///     inputs: [GroupInput::Operand(0)].into_iter().collect(),
+///     over_rows: false,
+///     reduces: false,
+/// };
+/// assert_eq!(step.inputs.len(), 1);
+/// ```
 #[derive(Clone)]
 pub struct GroupStep {
     /// What it runs.
@@ -68,6 +108,15 @@ pub struct GroupStep {
 }
 
 /// A tensor that a group reads or writes.
+///
+/// ```
+/// use corten::core::DType;
+/// use corten::ops::device_groups::GroupOperand;
+///
+/// let strides = [4].into_iter().collect();
+/// let read = GroupOperand { dtype: DType::Float32, strides, written: None };
+/// assert!(read.written.is_none());
+/// ```
 #[derive(Clone, Debug)]
 pub struct GroupOperand {
     /// The dtype.
@@ -79,6 +128,19 @@ pub struct GroupOperand {
 }
 
 /// Steps over one iteration space that run in one launch. All reads of an element come before it is written.
+///
+/// ```
+/// use corten::ops::device_groups::DeviceGroup;
+///
+/// let group = DeviceGroup {
+///     sizes: [1024].into_iter().collect(),
+///     by_rows: false,
+///     operands: Vec::new(),
+///     steps: Vec::new(),
+///     numbers: Vec::new(),
+/// };
+/// assert_eq!(group.sizes[0], 1024);
+/// ```
 #[derive(Clone)]
 pub struct DeviceGroup {
     /// The sizes, the fastest dimension first.
@@ -94,6 +156,24 @@ pub struct DeviceGroup {
 }
 
 /// A group that is ready to be launched.
+///
+/// ```
+/// use corten::Result;
+/// use corten::ops::device_groups::GroupKernel;
+///
+/// /// A kernel that does nothing.
+/// struct Nothing;
+///
+/// impl GroupKernel for Nothing {
+///     unsafe fn launch(&self, _: i8, _: &[*mut u8]) -> Result<()> {
+///         Ok(())
+///     }
+/// }
+///
+/// // SAFETY: it touches no memory.
+/// unsafe { Nothing.launch(0, &[])? };
+/// # Ok::<(), corten::Error>(())
+/// ```
 pub trait GroupKernel: Send + Sync {
     /// Launches it in the current stream of a device.
     ///

@@ -4,8 +4,7 @@ Both ways give the same bits, so that one may take the place of the other at any
 microsecond for each call of an operator, which small tensors do not give back, and operators that are one kernel
 already have nothing to fuse. The first calls with arguments of certain sizes go both ways in turn; the later ones
 go the way that took less time. Functions that are called with many sizes, or are compiled with ``dynamic=True``, are
-measured by powers of two, in time per element. Where a GPU is used the measured calls wait
-for it, as it computes behind them.
+measured by powers of two, in time per element. Where a GPU is used the measured calls wait for it.
 """
 
 from __future__ import annotations
@@ -111,12 +110,12 @@ class Choice:
         return function(*args, **kwargs)
 
     def _measured(self, kind, size, function, args, kwargs, record):
+        with_backward, elements = size < 0, max(1, ~size if size < 0 else size)
         if kind.waits:
             if _C._cuda_isCurrentStreamCapturing():
                 # What is captured waits for nothing.
                 return record(function, args, kwargs)
             _C._cuda_synchronize(-1)
-        with_backward, elements = size < 0, max(1, ~size if size < 0 else size)
         place = kind.calls - _WARMUP
         kind.calls += 1
         begin = time.perf_counter()

@@ -17,9 +17,8 @@ use std::sync::{Mutex, MutexGuard};
 pub use lent::LentMemory;
 pub(crate) use lent::lock_for_fork;
 use pending::PendingUse;
-pub use pending::{
-    Deferred, DeferredFlush, Programs, flush_deferred, run_programs, set_deferred_flush,
-};
+pub use pending::{Deferred, Programs, run_programs};
+pub use pending::{DeferredFlush, flush_deferred, set_deferred_flush};
 pub use weak::WeakStorage;
 
 use crate::access::{AccessState, Hold, slots};
