@@ -83,9 +83,9 @@ pub use blas::{
 pub use caches::{DeviceCache, PinnedCache};
 pub use cudnn::{CudnnSettings, cudnn_settings, cudnn_version, set_cudnn};
 pub use device::{
-    DeviceGuard, Properties, bind, can_device_access_peer, check_driver, current_device, device_count,
-    device_properties, driver_version, has_primary_context, initialize, is_in_bad_fork,
-    is_initialized, mem_get_info, set_device, synchronize,
+    DeviceGuard, Properties, bind, can_device_access_peer, check_driver, current_device,
+    device_count, device_properties, driver_version, has_primary_context, initialize,
+    is_in_bad_fork, is_initialized, mem_get_info, set_device, synchronize,
 };
 pub use driver::{is_driver_started, set_library_directories, set_library_search};
 pub use event::Event;

@@ -297,7 +297,8 @@ impl Work {
 
     /// Whether it has ended, well or not.
     pub fn is_completed(&self) -> bool {
-        if self.has_ended() || self.core.driver.as_ref().is_some_and(|driver| driver.is_completed(self))
+        if self.has_ended()
+            || self.core.driver.as_ref().is_some_and(|driver| driver.is_completed(self))
         {
             return true;
         }
