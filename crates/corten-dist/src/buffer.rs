@@ -212,8 +212,8 @@ impl Buffer {
     /// # Errors
     /// `Value` where no memory has as many.
     pub(crate) fn total(buffers: &[Self]) -> Result<usize> {
-        let sizes = buffers.iter().map(Self::nbytes);
-        let total = sizes.fold(Some(0_usize), |total, nbytes| total?.checked_add(nbytes));
+        let mut sizes = buffers.iter().map(Self::nbytes);
+        let total = sizes.try_fold(0_usize, |total, nbytes| total.checked_add(nbytes));
         total.ok_or_else(|| DistError::value("the tensors have more bytes than memory has"))
     }
 

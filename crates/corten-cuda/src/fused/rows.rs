@@ -106,9 +106,9 @@ fn over_elements(printer: &Printer<'_>, roots: &[GroupInput], end: &str, lines: 
         }
     }
     lines.push_str("    if (exists) for (u32 i = lane; i < len; i += lanes) {\n");
-    for operand in 0..operands.len() {
+    for (operand, &is_wanted) in operands.iter().enumerate() {
         let kind = printer.operand_type(operand);
-        if operands[operand] && !is_row_operand(printer, operand) {
+        if is_wanted && !is_row_operand(printer, operand) {
             let _ = writeln!(
                 lines,
                 "    {kind} a{operand} = *reinterpret_cast<const {kind}*>(at.at[{operand}] + offset[{operand}] \

@@ -21,10 +21,8 @@ pub(super) fn user_function(dtype: DType, combination: Combination) -> Option<Us
     let has_order = dtype.is_floating_point();
     let is_extremum = matches!(combination, Combination::Min | Combination::Max);
     let is_narrow = (has_order || dtype.is_complex()) && !is_known(dtype);
-    if !is_narrow && !(has_order && is_extremum) {
-        return None;
-    }
-    reduction::visit(dtype, combination, Function)
+    let is_own = is_narrow || (has_order && is_extremum);
+    is_own.then(|| reduction::visit(dtype, combination, Function)).flatten()
 }
 
 /// Whether MPI has floats or complex numbers of this dtype.
