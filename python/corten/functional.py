@@ -414,15 +414,15 @@ def lu(A, pivot=True, get_infos=False, out=None):
     return result if get_infos else (factors, pivots)
 
 
+@as_operator
 def combinations(input, r=2, with_replacement=False):
     """Every way to choose ``r`` of the elements of a vector, one per row.
 
     Raises:
         RuntimeError: ``input`` is no vector, or ``r`` is negative.
     """
-    if overridden(input):
-        return dispatch(combinations, (input,), locals())
-    if r < 1 or input.dim() != 1 or isinstance(input.shape[0], int):
+    is_open = isinstance(input, Tensor) and input.dim() == 1 and not isinstance(input.shape[0], int)
+    if not is_open or not isinstance(r, int) or r < 1:
         return _ops.combinations(input, r, with_replacement)
     import corten
 
@@ -440,7 +440,8 @@ def combinations(input, r=2, with_replacement=False):
 
 
 _NEEDS = {
-    "combinations": "combinations", "broadcast_tensors": "broadcast_tensors", "einsum": "einsum", "meshgrid": "meshgrid",
+    "combinations": "combinations", "broadcast_tensors": "broadcast_tensors", "einsum": "einsum",
+    "meshgrid": "meshgrid",
     "cartesian_prod": "cartesian_prod", "block_diag": "block_diag", "tensordot": "tensordot",
     "atleast_1d": "atleast_1d", "atleast_2d": "atleast_2d", "atleast_3d": "atleast_3d",
     "cdist": "cdist", "unique": "_unique2", "unique_consecutive": "unique_consecutive",

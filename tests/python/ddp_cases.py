@@ -364,8 +364,7 @@ def mixed_precision():
             return self.last(self.again(x)) * factor
 
     def filled():
-        torch.manual_seed(1)
-        return Model()
+        return seeded(Model, 1, full)
 
     generator = torch.Generator().manual_seed(dist.get_rank())
     x = torch.randn(3, 2, 4, generator=generator)

@@ -2,8 +2,9 @@
 //!
 //! A list is three string literals or more in a row, most of them names of operators. Looked at are the sources of
 //! the crates, the binding and the Python package. Not looked at is what computes operators, since a name there
-//! stands beside its computation: kernels and loops of the CPU, rules of batches and of distributed tensors, the formula language, functions of
-//! symbolic numbers, and the Python modules that are functions of that name; nor tests, documentation and lists of public names (`__all__`).
+//! stands beside its computation: kernels and loops of the CPU, rules of batches and of distributed tensors, the
+//! formula language, decompositions, functions of symbolic numbers, and the Python modules that are functions of that
+//! name; nor tests, documentation and lists of public names (`__all__`).
 
 use crate::root;
 use corten_codegen::registry::Registry;
@@ -12,12 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// At most so many names stand in such lists.
 const BOUND: usize = 60;
 const LOOKED_AT: [&str; 2] = ["crates/", "python/"];
-const COMPUTES: [&str; 14] = [
+const COMPUTES: [&str; 15] = [
     "crates/corten-cpu/",
     "crates/corten-ops/src/batched/rules/",
     "crates/corten-ops/src/sparse/",
     "crates/corten-codegen/src/formula/",
     "crates/corten-autograd/src/formulas/",
+    "python/corten/_decomp/",
     "python/corten/_symbolic_",
     "python/corten/fx/experimental/",
     "python/corten/nn/",

@@ -1,7 +1,7 @@
 """The parameters of a module as one of one dimension, of which every process keeps a part.
 
-The whole parameters are slices of one storage, which has no bytes while they are not used; see Note [Storage of whole
-parameters]. Those of the flat one are in the order of the module's, without gaps, and zeros at the end make its
+The whole parameters are slices of one storage, which has no bytes while they are not used; see
+Note [Storage of whole parameters]. Those of the flat one are in the order of the module's, without gaps, and zeros at the end make its
 length a multiple of the number of processes.
 """
 
