@@ -10,10 +10,15 @@ PIECE = 100_000
 
 
 class LargeResults(unittest.TestCase):
-    def setUp(self):
+    @classmethod
+    def setUpClass(cls):
         torch.manual_seed(0)
-        self.a = torch.randn(NUMEL)
-        self.b = torch.randn(NUMEL)
+        cls.a = torch.randn(NUMEL)
+        cls.b = torch.randn(NUMEL)
+
+    @classmethod
+    def tearDownClass(cls):
+        del cls.a, cls.b
 
     def assert_as_in_pieces(self, operator, *inputs):
         """The whole is what its pieces are, which are small: the first, the last and every fourth between."""
@@ -59,14 +64,14 @@ class LargeResults(unittest.TestCase):
 
     def test_targets_that_are_sources(self):
         expected = self.a + 1.0
-        self.a.add_(1.0)
-        self.assertTrue(torch.equal(self.a, expected))
-        before = self.b.clone()
-        torch.sub(self.b, self.a, out=self.b)
-        self.assertTrue(torch.equal(self.b, before - expected))
-        moved = self.a[:-3].clone()
-        self.a[3:].copy_(self.a[:-3].clone())
-        self.assertTrue(torch.equal(self.a[3:], moved))
+        a, b = self.a.clone(), self.b.clone()
+        a.add_(1.0)
+        self.assertTrue(torch.equal(a, expected))
+        torch.sub(b, a, out=b)
+        self.assertTrue(torch.equal(b, self.b - expected))
+        moved = a[:-3].clone()
+        a[3:].copy_(a[:-3].clone())
+        self.assertTrue(torch.equal(a[3:], moved))
 
     def test_rows_with_gaps(self):
         out = torch.zeros(4096, 4096)
