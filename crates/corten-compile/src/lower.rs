@@ -140,9 +140,11 @@ pub(crate) fn lower(
     lowering.finish(group, needed)
 }
 
-/// Whether two operands of a group over the same buffer are the same elements.
+/// Whether operands of a group, one of which is written, are the same element at every step. A group has such uses of a
+/// buffer from one place on only where they walk alike; what is read may repeat elements along the dimensions that are
+/// reduced, as an expanded tensor does.
 fn is_same(a: &Operand, b: &Operand) -> bool {
-    a.buffer == b.buffer && a.offset == b.offset && a.dtype == b.dtype && a.numel() == b.numel()
+    a.buffer == b.buffer && a.offset == b.offset && a.dtype == b.dtype
 }
 
 impl Lowering {
