@@ -1,5 +1,6 @@
 """Reductions of rows in compiled functions whose results are read through expanded views, as derivatives read them."""
 
+import random
 import unittest
 
 from module_under_test import torch
@@ -41,6 +42,36 @@ def normalised(x):
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
 
 
+def random_program(seed):
+    """A few operators on matrices and on results of their rows, some of which are written in place."""
+    choices = random.Random(seed)
+    plan = [(choices.randrange(14), choices.randrange(99), choices.randrange(99)) for _ in range(choices.randint(3, 9))]
+
+    def program(a, b):
+        matrices, rows = [a * 1, b * 1], [a.sum(-1, keepdim=True)]
+        for operator, i, j in plan:
+            x, y = matrices[i % len(matrices)], matrices[j % len(matrices)]
+            r, q = rows[i % len(rows)], rows[j % len(rows)]
+            match operator:
+                case 0: matrices.append(x + y)
+                case 1: matrices.append(x * 0.5)
+                case 2: matrices.append(x * r)
+                case 3: matrices.append(r.expand(ROWS, COLUMNS) / COLUMNS)
+                case 4: matrices.append(r.squeeze(-1).unsqueeze(-1).expand(ROWS, COLUMNS) - x)
+                case 5: rows.append(x.sum(-1, keepdim=True))
+                case 6: rows.append(x.mean(-1).unsqueeze(1))
+                case 7: rows.append(x.amax(-1, keepdim=True))
+                case 8: r.add_(1)
+                case 9: x.mul_(0.5)
+                case 10: rows.append(r * q)
+                case 11: x.sub_(r.expand(ROWS, COLUMNS))
+                case 12: r.copy_(q)
+                case 13: matrices.append(torch.where(x > r, x, r.expand_as(x)))
+        return tuple(matrices[-2:] + rows[-2:])
+
+    return program
+
+
 class ExpandedRows(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(0)
@@ -58,6 +89,15 @@ class ExpandedRows(unittest.TestCase):
                 # From the second call on all operators are recorded.
                 for _ in range(3):
                     self.assert_equal(compiled(x), function(x))
+
+    def test_random_programs(self):
+        a, b = torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)
+        for seed in range(60):
+            program = random_program(seed)
+            compiled = torch.compile(program, fullgraph=True)
+            with self.subTest(seed=seed):
+                for _ in range(2):
+                    self.assert_equal(compiled(a, b), program(a, b))
 
     def test_gradients(self):
         x, weight = torch.randn(ROWS, COLUMNS), torch.randn(COLUMNS)
