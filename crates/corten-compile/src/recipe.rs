@@ -158,11 +158,11 @@ fn stack_of(node: &Node, seed: usize) -> Result<Option<Stack>> {
 }
 
 /// What an address stands for while a recording is read.
-pub(crate) struct Known {
-    pub(crate) address: usize,
-    pub(crate) stride: i64,
-    pub(crate) dtype: DType,
-    pub(crate) source: Source,
+struct Known {
+    address: usize,
+    stride: i64,
+    dtype: DType,
+    source: Source,
 }
 
 /// The tensors of a call in the order of its arguments.
@@ -173,7 +173,7 @@ pub(crate) fn tensor_at(stack: &Stack, argument: usize) -> Option<&Tensor> {
     }
 }
 
-pub(crate) fn byte_stride(tensor: &Tensor) -> i64 {
+fn byte_stride(tensor: &Tensor) -> i64 {
     match tensor.numel() {
         1 => 0,
         _ => tensor.strides().first().map_or(0, |stride| stride * tensor.itemsize() as i64),
@@ -187,35 +187,44 @@ fn record(node: &Node) -> Result<Option<Recipe>> {
     let (called, recorded) = steps::record(|| node.op.call_boxed(&mut stack));
     steps::divided_by_zero();
     called?;
-    let mut reader = Reader::default();
-    for (i, argument) in node.arguments.iter().enumerate() {
-        if let (Argument::Tensor(_), Some(tensor)) = (argument, tensor_at(&arguments, i)) {
-            reader.known.push(Known {
-                address: tensor.data_ptr().addr(),
-                stride: byte_stride(tensor),
-                dtype: tensor.dtype(),
-                source: Source::Argument(i),
-            });
-        }
-    }
-    for step in recorded {
-        if reader.read(step).is_none() {
-            return Ok(None);
-        }
-    }
-    Ok(reader.finish(node, &arguments, &stack))
+    Ok(Reader::recipe(node, &arguments, recorded, &stack))
 }
 
 /// Reads recorded steps: what they read is known by its address.
 #[derive(Default)]
 pub(crate) struct Reader {
-    pub(crate) known: Vec<Known>,
+    known: Vec<Known>,
     steps: Vec<RecipeStep>,
 }
 
 impl Reader {
+    /// The recipe of a call that was recorded: of its arguments, what it ran, and what it left on the stack.
+    /// `None` where a step reads or writes something unknown.
+    pub(crate) fn recipe(
+        node: &Node,
+        arguments: &Stack,
+        recorded: impl IntoIterator<Item = RecordedStep>,
+        stack: &Stack,
+    ) -> Option<Recipe> {
+        let mut reader = Self::default();
+        for (i, argument) in node.arguments.iter().enumerate() {
+            if let (Argument::Tensor(_), Some(tensor)) = (argument, tensor_at(arguments, i)) {
+                reader.known.push(Known {
+                    address: tensor.data_ptr().addr(),
+                    stride: byte_stride(tensor),
+                    dtype: tensor.dtype(),
+                    source: Source::Argument(i),
+                });
+            }
+        }
+        for step in recorded {
+            reader.read(step)?;
+        }
+        reader.finish(node, arguments, stack)
+    }
+
     /// Takes the next step; `None` for one that reads or writes something unknown.
-    pub(crate) fn read(&mut self, recorded: RecordedStep) -> Option<()> {
+    fn read(&mut self, recorded: RecordedStep) -> Option<()> {
         let (output, inputs) = recorded.operands.split_first()?;
         if recorded.reduces {
             return None;

@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use corten_core::geometry::contiguous_strides;
 use corten_core::{KeySet, TensorBase};
 use corten_cuda::{Event, Stream, StreamGuard, pinned_storage};
 use corten_ops::{Tensor, op};
@@ -94,10 +95,7 @@ impl Staged {
     /// Pinned memory for a tensor, with what it holds or with anything.
     fn pinned(&mut self, tensor: &Tensor, is_copied: bool) -> Result<Tensor> {
         let (sizes, storage) = (tensor.sizes(), pinned_storage(tensor.nbytes())?);
-        let mut strides = vec![1; sizes.len()];
-        for i in (1..sizes.len()).rev() {
-            strides[i - 1] = strides[i] * sizes[i].max(1);
-        }
+        let strides = contiguous_strides(&sizes)?;
         let (device, dtype) = (storage.device().device_type, tensor.dtype());
         let keys = KeySet::for_tensor(device, tensor.layout(), dtype);
         let base = TensorBase::new_with_storage(storage, dtype, keys, &sizes, &strides, 0)?;

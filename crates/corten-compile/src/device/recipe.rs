@@ -3,10 +3,7 @@
 use super::DeviceStep;
 use crate::ir::{Argument, Node, Operand};
 use crate::recipe::reduction::{is_dense, reduced_dims, rows_of};
-use crate::recipe::{
-    Known, Reader, Recipe, RecipeStep, Source, Written, byte_stride, key, known, may_have_one,
-    tensor_at,
-};
+use crate::recipe::{Reader, Recipe, RecipeStep, Source, Written, key, known, may_have_one};
 use crate::space::is_injective;
 use crate::surrogate::{Extent, LENGTH};
 use corten_core::{Device, Result, TensorBase, TensorOptions};
@@ -111,23 +108,7 @@ fn record(node: &Node, device: Device) -> Result<Option<Recipe>> {
     let Some(arguments) = stack_of(node, device)? else { return Ok(None) };
     let mut stack = arguments.clone();
     let Some(recorded) = launches_of(node, &mut stack) else { return Ok(None) };
-    let mut reader = Reader::default();
-    for (i, argument) in node.arguments.iter().enumerate() {
-        if let (Argument::Tensor(_), Some(tensor)) = (argument, tensor_at(&arguments, i)) {
-            reader.known.push(Known {
-                address: tensor.data_ptr().addr(),
-                stride: byte_stride(tensor),
-                dtype: tensor.dtype(),
-                source: Source::Argument(i),
-            });
-        }
-    }
-    for step in recorded {
-        if reader.read(step).is_none() {
-            return Ok(None);
-        }
-    }
-    Ok(reader.finish(node, &arguments, &stack))
+    Ok(Reader::recipe(node, &arguments, recorded, &stack))
 }
 
 /// The recipe of a node that reduces so many trailing dimensions.
