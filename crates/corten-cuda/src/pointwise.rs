@@ -221,9 +221,15 @@ fn dense_width(iter: &TensorIterator, at: &[*mut u8], count: usize, constants: u
     if !dense {
         return 0;
     }
-    let widest = operands().map(size).max().unwrap_or(1);
-    let mut width = (16 / widest).clamp(1, 4) as usize;
-    while width > 1 && operands().any(|i| !at[i].addr().is_multiple_of(width * size(i) as usize)) {
+    aligned_width(operands().map(|i| (at[i], size(i) as usize)))
+}
+
+/// The elements that a thread takes of dense operands, given by address and bytes per element: as many as all of
+/// them are aligned to.
+pub(crate) fn aligned_width(operands: impl Iterator<Item = (*mut u8, usize)> + Clone) -> u32 {
+    let widest = operands.clone().map(|(_, size)| size).max().unwrap_or(1);
+    let mut width = (16 / widest).clamp(1, 4);
+    while width > 1 && operands.clone().any(|(at, size)| !at.addr().is_multiple_of(width * size)) {
         width /= 2;
     }
     width as u32

@@ -4,7 +4,7 @@ use super::printer::Printer;
 use super::{elements, rows};
 use crate::compile::{Function, Key, Program, function};
 use crate::launch::{Shape, launch};
-use crate::pointwise::{MAX_DIMS, geometry_words};
+use crate::pointwise::{MAX_DIMS, aligned_width, geometry_words};
 use crate::reduction::row_division;
 use crate::stream::Stream;
 use corten_core::{DType, Result, ensure};
@@ -138,20 +138,6 @@ fn geometry(group: &DeviceGroup, first: usize) -> Option<Vec<u32>> {
     })
 }
 
-/// The elements that a thread takes of operands that are dense: as many as all of them are aligned to.
-fn width_of(at: &[*mut u8], sizes: &[usize]) -> u32 {
-    let widest = sizes.iter().copied().max().unwrap_or(1).max(1);
-    let mut width = (16 / widest).clamp(1, 4);
-    let aligned = |width: usize| {
-        let each = at.iter().zip(sizes).filter(|(_, size)| **size > 0);
-        each.into_iter().all(|(at, size)| at.addr().is_multiple_of(width * size))
-    };
-    while width > 1 && !aligned(width) {
-        width /= 2;
-    }
-    width as u32
-}
-
 impl GroupKernel for Kernel {
     unsafe fn launch(&self, device: i8, at: &[*mut u8]) -> Result<()> {
         ensure!(at.len() == self.operands, Internal, "a group is launched with other operands");
@@ -162,7 +148,8 @@ impl GroupKernel for Kernel {
         let table: *mut c_void = numbers.as_mut_ptr().cast();
         match &self.form {
             Form::Dense { n, sizes } => {
-                let width = width_of(&at, sizes);
+                let each = at.iter().copied().zip(sizes.iter().copied());
+                let width = aligned_width(each.filter(|&(_, size)| size > 0));
                 let shape = Shape::over(n.div_ceil(u64::from(width)) as i64);
                 let kernel = self.text.function(device, width)?;
                 let mut n = *n;
