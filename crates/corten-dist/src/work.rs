@@ -231,6 +231,7 @@ impl Work {
     }
 
     /// Ends the work because its time is over, with what its group says to that.
+    #[cfg(feature = "cuda")]
     pub(crate) fn expire(&self) {
         let error = self.explained(None);
         self.fail(error);
