@@ -33,6 +33,33 @@ pub(crate) fn call(program: &Program, node: &Node) -> Result<()> {
     outcome
 }
 
+/// As [`call`], with other tensors for some arguments, and of one result, which goes to the first of `results`; the
+/// others are empty.
+///
+/// # Errors
+/// The operator's.
+pub(crate) fn call_with(
+    program: &Program,
+    node: &Node,
+    replaced: [(usize, Tensor); 2],
+    results: &[Option<Operand>],
+) -> Result<()> {
+    let mut stack = Stack::new();
+    for (index, argument) in node.arguments.iter().enumerate() {
+        match replaced.iter().find(|(at, _)| *at == index) {
+            Some((_, tensor)) => stack.push(tensor.clone()),
+            None => stack.push(boxed(program, argument)?),
+        }
+    }
+    node.op.call_boxed(&mut stack)?;
+    match (stack.get(0), results.first()) {
+        (Some(IValue::Tensor(result)), Some(Some(operand))) => {
+            take_result(program, operand, result)
+        }
+        _ => bug!("{} gave no tensor", node.op.def().qualified_name()),
+    }
+}
+
 /// An argument as the operator takes it.
 fn boxed(program: &Program, argument: &Argument) -> Result<IValue> {
     let tensor = |operand: &Operand| operand.tensor(&program.buffer(operand.buffer).storage);

@@ -6,6 +6,7 @@ mod cache;
 mod call;
 mod deferred;
 mod device;
+mod fold;
 mod group;
 pub mod ir;
 mod lower;

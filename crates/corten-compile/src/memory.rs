@@ -32,7 +32,27 @@ pub(crate) fn release(storage: &Storage) -> Result<()> {
     Ok(())
 }
 
-/// The internal buffers that nothing uses after each step, given what the steps use.
+/// Gives a storage without memory that of another one, which nobody reads any more. Says whether it did: not where
+/// the memory is somebody else's, too.
+///
+/// # Errors
+/// When somebody is using one of them.
+pub(crate) fn take_over(from: &Storage, to: &Storage) -> Result<bool> {
+    let nbytes = to.nbytes();
+    let fits = to.data_ptr().is_null()
+        && !from.data_ptr().is_null()
+        && from.nbytes() == nbytes
+        && from.is_resizable()
+        && from.is_sole_owner()
+        && !from.is_copy_on_write();
+    if fits {
+        let memory = from.set_data_ptr(DataPtr::null(from.device()), nbytes)?;
+        drop(to.set_data_ptr(memory, nbytes)?);
+    }
+    Ok(fits)
+}
+
+/// The internal and consumed buffers that nothing uses after each step, given what the steps use.
 pub(crate) fn last_uses<'a>(
     program: &Program,
     steps: impl DoubleEndedIterator<Item = &'a [BufferId]> + ExactSizeIterator,
@@ -41,8 +61,8 @@ pub(crate) fn last_uses<'a>(
     let mut dead: Vec<SmallVec<[BufferId; 2]>> = vec![SmallVec::new(); steps.len()];
     for (used, dead) in steps.rev().zip(dead.iter_mut().rev()) {
         for &buffer in used {
-            let internal = program.buffer(buffer).role == Role::Internal;
-            if internal && !std::mem::replace(&mut seen[buffer.index()], true) {
+            let ends = program.buffer(buffer).role.ends_in_program();
+            if ends && !std::mem::replace(&mut seen[buffer.index()], true) {
                 dead.push(buffer);
             }
         }
@@ -50,24 +70,38 @@ pub(crate) fn last_uses<'a>(
     dead
 }
 
-/// The most bytes that internal and output buffers hold at once, given what the steps use and what is dead
-/// after each.
-pub(crate) fn peak<'a>(
-    program: &Program,
-    steps: impl Iterator<Item = (&'a [BufferId], &'a [BufferId])>,
-) -> usize {
-    let mut held = vec![false; program.buffers().len()];
-    let (mut now, mut peak) = (0, 0);
-    for (used, dead) in steps {
+/// What a step does with memory.
+pub(crate) struct StepMemory<'a> {
+    pub(crate) used: &'a [BufferId],
+    pub(crate) dead: &'a [BufferId],
+    /// Buffers that take over the memory of others.
+    pub(crate) takes: SmallVec<[(BufferId, BufferId); 1]>,
+}
+
+/// The most bytes that internal, output and consumed buffers hold at once.
+pub(crate) fn peak<'a>(program: &Program, steps: impl Iterator<Item = StepMemory<'a>>) -> usize {
+    let size = |buffer: BufferId| program.buffer(buffer).storage.nbytes();
+    let buffers = program.buffers();
+    let mut held: Vec<bool> = buffers.iter().map(|buffer| buffer.role.is_given()).collect();
+    let consumed = buffers.iter().filter(|buffer| buffer.role == Role::Consumed);
+    let mut now: usize = consumed.map(|buffer| buffer.storage.nbytes()).sum();
+    let mut peak = now;
+    for StepMemory { used, dead, takes } in steps {
+        for &(to, from) in &takes {
+            held[to.index()] = true;
+            held[from.index()] = false;
+        }
+        let taken = |buffer: BufferId| takes.iter().any(|&(_, from)| from == buffer);
         for &buffer in used {
-            let fresh = program.buffer(buffer).role != Role::Input;
-            if fresh && !std::mem::replace(&mut held[buffer.index()], true) {
-                now += program.buffer(buffer).storage.nbytes();
+            if !taken(buffer) && !std::mem::replace(&mut held[buffer.index()], true) {
+                now += size(buffer);
             }
         }
         peak = peak.max(now);
         for &buffer in dead {
-            now -= program.buffer(buffer).storage.nbytes();
+            if std::mem::replace(&mut held[buffer.index()], false) {
+                now -= size(buffer);
+            }
         }
     }
     peak

@@ -2,10 +2,11 @@
 
 use crate::call;
 use crate::device;
+use crate::fold::{self, Fold, FoldedConvolution};
 use crate::group::Group;
-use crate::ir::{BufferId, Program, Role};
+use crate::ir::{BufferId, Node, Program};
 use crate::lower::{Lowered, lower};
-use crate::memory;
+use crate::memory::{self, StepMemory};
 use crate::schedule::{Item, schedule};
 use crate::tile::Kernel;
 use corten_core::{BelowADInplaceOrViewGuard, Error, Result};
@@ -59,6 +60,10 @@ enum Run {
     Tiles(Box<Kernel>),
     /// One launch of a device.
     Launch(Box<device::Kernel>),
+    /// A convolution with the normalisation of its result.
+    Folded(Box<FoldedConvolution>),
+    /// A node whose result could take over the memory of an operand, by tiles.
+    NodeOrTiles(Box<Kernel>),
 }
 
 /// A node that failed.
@@ -98,7 +103,11 @@ pub struct Report {
     pub removed_buffers: usize,
     /// Bytes of memory traffic that groups save: what they neither write nor read again.
     pub bytes_saved: usize,
-    /// The most bytes that internal and output buffers hold at once.
+    /// Convolutions with the normalisation after them in their weights.
+    pub folded: usize,
+    /// Results that take over the memory of an operand which nobody reads any more.
+    pub in_place: usize,
+    /// The most bytes that internal, output and consumed buffers hold at once.
     pub peak_bytes: usize,
     /// As `peak_bytes`, were each node run by itself.
     pub peak_bytes_apart: usize,
@@ -123,6 +132,10 @@ impl Plan {
         for (index, item) in items.into_iter().enumerate() {
             match item {
                 Item::Node(node) => steps.push(PlanStep::of_node(node)),
+                Item::Folded(fold) => {
+                    report.folded += 1;
+                    steps.push(PlanStep::of_fold(fold));
+                }
                 Item::Group(group) => {
                     let is_needed = |buffer: BufferId| users[buffer.index()] != User::Only(index);
                     push_group(program, &group, is_needed, &mut steps, &mut report);
@@ -138,16 +151,26 @@ impl Plan {
         let used: Vec<Vec<BufferId>> =
             self.steps.iter().map(|step| step.buffers(program)).collect();
         let dead = memory::last_uses(program, used.iter().map(Vec::as_slice));
-        for (step, dead) in self.steps.iter_mut().zip(&dead) {
-            step.dead = dead.clone();
+        for (step, dead) in self.steps.iter_mut().zip(dead) {
+            step.dead = dead;
+            step.choose_memory(program);
+            self.report.in_place += step.takes().len();
         }
-        let held = used.iter().map(Vec::as_slice).zip(dead.iter().map(SmallVec::as_slice));
+        let held = used.iter().zip(&self.steps).map(|(used, step)| StepMemory {
+            used,
+            dead: &step.dead,
+            takes: step.takes(),
+        });
         self.report.peak_bytes = memory::peak(program, held);
         let apart: Vec<Vec<BufferId>> = (0..program.nodes().len())
             .map(|node| PlanStep::of_node(node).buffers(program))
             .collect();
         let dead = memory::last_uses(program, apart.iter().map(Vec::as_slice));
-        let held = apart.iter().map(Vec::as_slice).zip(dead.iter().map(SmallVec::as_slice));
+        let held = apart.iter().zip(&dead).map(|(used, dead)| StepMemory {
+            used,
+            dead,
+            takes: SmallVec::new(),
+        });
         self.report.peak_bytes_apart = memory::peak(program, held);
     }
 
@@ -177,7 +200,8 @@ impl Plan {
             let node = step.nodes.first().copied().unwrap_or(0);
             let outcome = match &step.run {
                 Run::Node => call::call(program, &program.nodes()[node]),
-                Run::Tiles(kernel) => kernel.run(program),
+                Run::Folded(folded) => folded.run(program),
+                Run::Tiles(kernel) | Run::NodeOrTiles(kernel) => kernel.run(program),
                 Run::Launch(kernel) => kernel.run(program),
             };
             outcome.map_err(|error| Failed { node, error })?;
@@ -215,7 +239,8 @@ impl Run {
         if place.is_cpu() {
             let kernel = Kernel::new(lowered)?;
             let (bytes, removed) = (kernel.bytes(), kernel.removed());
-            return Some((Self::Tiles(Box::new(kernel)), bytes, removed));
+            let of_kernel = if group.members.len() > 1 { Self::Tiles } else { Self::NodeOrTiles };
+            return Some((of_kernel(Box::new(kernel)), bytes, removed));
         }
         let kernel = device::Kernel::new(lowered, place)?;
         let (bytes, removed) = (kernel.bytes(), kernel.removed());
@@ -229,11 +254,37 @@ impl PlanStep {
         Self { run: Run::Node, nodes, dead: SmallVec::new() }
     }
 
+    fn of_fold(fold: Fold) -> Self {
+        let nodes = SmallVec::from_slice(&[fold.convolution, fold.normalisation]);
+        let run = Run::Folded(Box::new(FoldedConvolution::new(fold)));
+        Self { run, nodes, dead: SmallVec::new() }
+    }
+
+    /// Has results take over the memory of operands that end here. Those of launches do not: on a device memory goes
+    /// back in the order of the stream that it was allocated in, which need not be the one of the program.
+    fn choose_memory(&mut self, program: &Program) {
+        if let Run::Tiles(kernel) | Run::NodeOrTiles(kernel) = &mut self.run {
+            kernel.choose_memory(program, &self.dead);
+        }
+        if matches!(&self.run, Run::NodeOrTiles(kernel) if !kernel.takes_over()) {
+            self.run = Run::Node;
+        }
+    }
+
+    /// Buffers that take over the memory of others.
+    fn takes(&self) -> SmallVec<[(BufferId, BufferId); 1]> {
+        match &self.run {
+            Run::Node | Run::Launch(_) | Run::Folded(_) => SmallVec::new(),
+            Run::Tiles(kernel) | Run::NodeOrTiles(kernel) => kernel.taken_buffers(),
+        }
+    }
+
     /// The buffers that are in memory for the step.
     fn buffers(&self, program: &Program) -> Vec<BufferId> {
         match &self.run {
             Run::Node => {}
-            Run::Tiles(kernel) => return kernel.buffers(program),
+            Run::Folded(folded) => return fold::buffers(program, folded.fold),
+            Run::Tiles(kernel) | Run::NodeOrTiles(kernel) => return kernel.buffers(program),
             Run::Launch(kernel) => return kernel.buffers(),
         }
         let nodes = self.nodes.iter().map(|&node| &program.nodes()[node]);
@@ -252,15 +303,18 @@ fn push_group(
     steps: &mut Vec<PlanStep>,
     report: &mut Report,
 ) {
-    let run = match group.members.len() {
-        0 | 1 => None,
-        _ => lower(program, group, is_needed).and_then(|lowered| Run::of(program, group, lowered)),
-    };
     let nodes: SmallVec<[usize; 4]> = group.members.iter().map(|member| member.node).collect();
-    let Some((run, bytes, removed)) = run else {
+    let may_run = nodes.len() > 1 || is_large(program, group);
+    let lowered = may_run.then(|| lower(program, group, is_needed)).flatten();
+    let Some((run, bytes, removed)) = lowered.and_then(|lowered| Run::of(program, group, lowered))
+    else {
         steps.extend(nodes.iter().map(|&node| PlanStep::of_node(node)));
         return;
     };
+    if matches!(run, Run::NodeOrTiles(_)) {
+        steps.push(PlanStep { run, nodes, dead: SmallVec::new() });
+        return;
+    }
     let apart = nodes.iter().flat_map(|&node| {
         let node = &program.nodes()[node];
         node.reads().chain(node.results.iter().flatten())
@@ -270,6 +324,16 @@ fn push_group(
     report.removed_buffers += removed;
     report.groups.push(nodes.to_vec());
     steps.push(PlanStep { run, nodes, dead: SmallVec::new() });
+}
+
+/// Whether memory counts for a node of the host by itself, which its ordinary kernel runs otherwise.
+fn is_large(program: &Program, group: &Group) -> bool {
+    const LARGE: i64 = 1 << 14;
+    let only = group.members.first().map(|member| &program.nodes()[member.node]);
+    let is_large = |node: &Node| {
+        device::device_of(program, node).is_cpu() && node.writes().any(|to| to.numel() >= LARGE)
+    };
+    group.reduced == 0 && only.is_some_and(is_large)
 }
 
 fn bytes_of(operand: &crate::ir::Operand) -> usize {
@@ -291,6 +355,7 @@ fn users(program: &Program, items: &[Item]) -> Vec<User> {
         let nodes: SmallVec<[usize; 8]> = match item {
             Item::Node(node) => SmallVec::from_slice(&[*node]),
             Item::Group(group) => group.members.iter().map(|member| member.node).collect(),
+            Item::Folded(fold) => SmallVec::from_slice(&[fold.convolution, fold.normalisation]),
         };
         for node in nodes {
             let node = &program.nodes()[node];
@@ -313,7 +378,7 @@ fn written_inputs(program: &Program) -> Vec<BufferId> {
         .iter()
         .flat_map(|node| node.writes())
         .map(|operand| operand.buffer)
-        .filter(|&buffer| program.buffer(buffer).role == Role::Input)
+        .filter(|&buffer| program.buffer(buffer).role.is_given())
         .collect();
     written.sort_unstable();
     written.dedup();

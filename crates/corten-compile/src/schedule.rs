@@ -5,6 +5,7 @@
 //! it depends on, or one that nothing depends on yet, which then runs as late as the node.
 
 use crate::device::recipe_of;
+use crate::fold::{self, Fold};
 use crate::group::{Candidate, Group};
 use crate::ir::{BufferId, Program};
 use smallvec::SmallVec;
@@ -15,6 +16,8 @@ pub(crate) enum Item {
     Node(usize),
     /// Nodes tile by tile.
     Group(Group),
+    /// A convolution with the normalisation of its result.
+    Folded(Fold),
 }
 
 type ItemId = usize;
@@ -43,8 +46,15 @@ struct Uses {
 pub(crate) fn schedule(program: &Program, fuse: bool) -> Vec<Item> {
     let mut schedule =
         Schedule { buffers: vec![Uses::default(); program.buffers().len()], ..Schedule::default() };
+    let folds = if fuse { fold::find(program) } else { Vec::new() };
     for index in 0..program.nodes().len() {
-        schedule.add(program, index, fuse);
+        if folds.iter().any(|fold| fold.convolution == index) {
+            continue;
+        }
+        match folds.iter().find(|fold| fold.normalisation == index) {
+            Some(&fold) => schedule.add_folded(program, fold),
+            None => schedule.add(program, index, fuse),
+        }
     }
     schedule.finish()
 }
@@ -73,6 +83,19 @@ impl Schedule {
             }
         }
         self.note(program, index, item);
+    }
+
+    /// Adds a convolution where its normalisation stands.
+    fn add_folded(&mut self, program: &Program, fold: Fold) {
+        let nodes = [fold.convolution, fold.normalisation];
+        let item = self.push(Item::Folded(fold));
+        for node in nodes {
+            for dependency in self.dependencies(program, node).into_iter().filter(|&id| id != item)
+            {
+                self.is_used[dependency] = true;
+            }
+            self.note(program, node, item);
+        }
     }
 
     fn push(&mut self, item: Item) -> ItemId {

@@ -34,6 +34,15 @@ pub(crate) struct Kernel {
     tiles: SmallVec<[i64; 4]>,
     /// Where slots begin, and where the last one ends.
     starts: Vec<usize>,
+    /// Externals that take over the memory of others.
+    takes: SmallVec<[Takeover; 1]>,
+}
+
+/// A result in the memory of an operand that ends with the group.
+#[derive(Clone, Copy)]
+struct Takeover {
+    to: usize,
+    from: usize,
 }
 
 impl Kernel {
@@ -69,7 +78,7 @@ impl Kernel {
             let bytes = (elements as usize * slot.size).next_multiple_of(LINE);
             starts.push(starts[starts.len() - 1] + bytes);
         }
-        Some(Self { lowered, tile, tiles, starts })
+        Some(Self { lowered, tile, tiles, starts, takes: SmallVec::new() })
     }
 
     /// Runs the group over the buffers of a program.
@@ -78,9 +87,12 @@ impl Kernel {
     /// Those of the allocation, of taking access, and a division of integers by zero.
     pub(crate) fn run(&self, program: &Program) -> Result<()> {
         let prepared = self.prepare(program)?;
+        let taken = self.take_over(program)?;
         let mut tensors: SmallVec<[Tensor; 8]> = SmallVec::new();
         for external in self.in_buffers() {
-            let storage = &program.buffer(external.operand.buffer).storage;
+            let buffer = external.operand.buffer;
+            let moved = taken.iter().find(|(from, _)| *from == buffer);
+            let storage = &program.buffer(moved.map_or(buffer, |&(_, to)| to)).storage;
             if external.writes {
                 memory::provide(storage)?;
             }
@@ -107,6 +119,90 @@ impl Kernel {
             }
             Ok(())
         })
+    }
+
+    /// Moves memory from operands that end here to results; the buffers whose memory was moved, with where to.
+    fn take_over(&self, program: &Program) -> Result<SmallVec<[(BufferId, BufferId); 1]>> {
+        let mut taken = SmallVec::new();
+        for (to, from) in self.taken_buffers() {
+            let [to_storage, from_storage] = [to, from].map(|id| &program.buffer(id).storage);
+            if memory::take_over(from_storage, to_storage)? {
+                taken.push((from, to));
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Has results take over the memory of operands that nobody reads after the group: where a result is at most
+    /// written when all steps of a tile have read the operand, and both lie alike.
+    pub(crate) fn choose_memory(&mut self, program: &Program, dead: &[BufferId]) {
+        let count = self.lowered.externals.len();
+        for to in 0..count {
+            if !self.is_fresh(program, to) {
+                continue;
+            }
+            let from = (0..count).find(|&from| {
+                let is_free = self.takes.iter().all(|taken| taken.from != from);
+                is_free && self.ends_before(program, dead, from, to)
+            });
+            self.takes.extend(from.map(|from| Takeover { to, from }));
+        }
+    }
+
+    /// Whether some result is in the memory of an operand.
+    pub(crate) fn takes_over(&self) -> bool {
+        !self.takes.is_empty()
+    }
+
+    /// The buffers that take over the memory of others, with those.
+    pub(crate) fn taken_buffers(&self) -> SmallVec<[(BufferId, BufferId); 1]> {
+        let buffer = |external: usize| self.lowered.externals[external].operand.buffer;
+        self.takes.iter().map(|taken| (buffer(taken.to), buffer(taken.from))).collect()
+    }
+
+    /// Whether an external is a whole result of the group, over which there is no other.
+    fn is_fresh(&self, program: &Program, index: usize) -> bool {
+        let external = &self.lowered.externals[index];
+        external.writes
+            && !program.buffer(external.operand.buffer).role.is_given()
+            && self.is_whole(program, index)
+    }
+
+    /// Whether an external is all that the group uses of its buffer, and one element for each of the space.
+    fn is_whole(&self, program: &Program, index: usize) -> bool {
+        let External { operand, prepared, .. } = &self.lowered.externals[index];
+        let storage = &program.buffer(operand.buffer).storage;
+        let bytes = operand.numel() as usize * operand.dtype.itemsize();
+        let uses =
+            self.lowered.externals.iter().filter(|other| other.operand.buffer == operand.buffer);
+        prepared.is_none()
+            && operand.offset == 0
+            && operand.numel() == self.lowered.space.numel()
+            && bytes == storage.nbytes()
+            && uses.count() == 1
+    }
+
+    /// Whether an operand ends with the group, lies as a result does, and is read before that is written.
+    fn ends_before(&self, program: &Program, dead: &[BufferId], from: usize, to: usize) -> bool {
+        let [read, written] = [from, to].map(|index| &self.lowered.externals[index]);
+        let strides = &self.lowered.space.strides;
+        let place = Location::External;
+        let steps = &self.lowered.steps;
+        let reads = |step: &&PlacedStep| step.places.iter().skip(1).any(|&at| at == place(from));
+        let last_read = steps.iter().rposition(|step| reads(&step));
+        let first_write = steps.iter().position(|step| step.places.first() == Some(&place(to)));
+        let in_order = match (last_read, first_write) {
+            (Some(read), Some(write)) => {
+                read < write || (read == write && steps[read].step.runs_in_place())
+            }
+            (None, _) | (_, None) => false,
+        };
+        !read.writes
+            && dead.contains(&read.operand.buffer)
+            && self.is_whole(program, from)
+            && read.operand.dtype.itemsize() == written.operand.dtype.itemsize()
+            && strides[from] == strides[to]
+            && in_order
     }
 
     /// The externals in buffers of the program.

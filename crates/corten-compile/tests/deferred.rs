@@ -139,3 +139,96 @@ fn statistics_name_operators() {
     assert_eq!(found.programs[0][0].0, "aten::tanh");
     assert_eq!(found.breaks.len(), 1);
 }
+
+/// An activation that only a backward pass would read, with its argument: after a region that returned `kept`.
+fn activation(kept: bool) -> (Tensor, Tensor) {
+    let x = numbers(&[0.5; 8192]);
+    for _ in 0..2 {
+        let region = Region::enter();
+        let argument = op::mul_scalar(&x, 3.into()).unwrap();
+        let result = op::tanh(&argument).unwrap();
+        let returned = [&argument, &result];
+        region.finish_returning(&returned[..1 + usize::from(kept)]).unwrap();
+        let left = result.storage().unwrap().is_pending();
+        if left || kept {
+            assert_eq!(left, !kept);
+            assert!(!argument.storage().unwrap().data_ptr().is_null());
+            return (argument, result);
+        }
+    }
+    panic!("the second calls are recorded");
+}
+
+/// What [`activation`] gives.
+fn activated() -> f32 {
+    op::tanh(&numbers(&[1.5; 64])).unwrap().to_vec::<f32>().unwrap()[0]
+}
+
+fn all_are(tensor: &Tensor, expected: f32) -> bool {
+    tensor.to_vec::<f32>().unwrap().iter().all(|&value| value == expected)
+}
+
+#[test]
+fn results_are_computed_again() {
+    let (argument, result) = activation(false);
+    let storage = result.storage().unwrap();
+    assert!(storage.is_pending() && storage.data_ptr().is_null());
+    assert!(all_are(&result, activated()));
+    assert!(!storage.is_pending() && !argument.storage().unwrap().is_pending());
+    let (_, result) = activation(true);
+    assert!(!result.storage().unwrap().is_pending());
+}
+
+#[test]
+fn writes_wait_for_what_is_computed_again() {
+    let (argument, result) = activation(false);
+    op::fill__scalar(&argument, 0.into()).unwrap();
+    assert!(all_are(&result, activated()) && all_are(&argument, 0.0));
+    let (argument, result) = activation(false);
+    op::fill__scalar(&result, 7.into()).unwrap();
+    assert!(all_are(&result, 7.0) && all_are(&argument, 1.5));
+}
+
+#[test]
+fn what_nobody_computes_again_goes() {
+    let (argument, result) = activation(false);
+    let storage = argument.storage().unwrap();
+    assert!(storage.is_pending());
+    drop(result);
+    assert!(!storage.is_pending());
+    drop(argument);
+    assert_eq!(storage.use_count(), 1);
+}
+
+#[test]
+fn programs_take_over_what_is_computed_again() {
+    for _ in 0..2 {
+        let (argument, result) = activation(false);
+        let region = Region::enter();
+        let sum = op::add_tensor(&result, &argument, 1.into()).unwrap();
+        op::mul__scalar(&argument, 2.into()).unwrap();
+        region.finish().unwrap();
+        assert!(all_are(&sum, 1.5 + activated()) && all_are(&argument, 3.0));
+        assert!(all_are(&result, activated()));
+    }
+    let (_, result) = activation(false);
+    let other = std::thread::spawn(move || all_are(&result, activated()));
+    assert!(other.join().unwrap());
+}
+
+#[test]
+fn memory_of_operands_that_end_is_taken_over() {
+    let run = || {
+        let x = numbers(&[1.0; 65536]);
+        let region = Region::enter();
+        let product = op::matmul(&x.view(&[256, 256]).unwrap(), &x.view(&[256, 256]).unwrap());
+        let result = op::exp(&op::neg(&product.unwrap()).unwrap()).unwrap();
+        region.finish().unwrap();
+        assert!(all_are(&result, (-256f32).exp()));
+    };
+    (0..2).for_each(|_| run());
+    start_statistics();
+    run();
+    let found = take_statistics().unwrap();
+    assert_eq!(found.reports.iter().map(|report| report.in_place).sum::<usize>(), 1);
+}

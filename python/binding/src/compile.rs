@@ -1,9 +1,11 @@
 //! Regions whose calls are recorded and run later, as Python enters and leaves them.
 
 use crate::py::errors::type_error;
-use crate::py::{Args, Obj, Py, ffi, gil, method};
+use crate::py::{Args, Obj, Py, ffi, gil, method, name};
+use crate::tensor;
 use corten::compile::{self, Region};
 use corten_core::{DEFERRED, tls};
+use corten_ops::Tensor;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,15 +23,29 @@ const MOST_LINES: usize = 1 << 14;
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
         method!("_region_enter", |_m: &Obj, args: Args<'_>| {
-            let [strict] = args.positional else { return Err(type_error("a bool expected")) };
+            let (strict, folds) = match args.positional {
+                [strict] => (strict.is_true()?, false),
+                [strict, folds] => (strict.is_true()?, folds.is_true()?),
+                _ => return Err(type_error("bools expected")),
+            };
             compile::set_line_source(line);
-            let region = Region::enter_with(strict.is_true()?);
+            let region = Region::enter_with(strict);
+            if folds {
+                region.allow_folding();
+            }
             REGIONS.with_borrow_mut(|regions| regions.push(region));
             Ok(Obj::none())
         }),
-        method!("_region_exit", |_m: &Obj, _a: Args<'_>| {
-            let region = REGIONS.with_borrow_mut(Vec::pop);
-            gil::without(|| region.map_or(Ok(()), Region::finish))?;
+        method!("_region_exit", |_m: &Obj, args: Args<'_>| {
+            let Some(region) = REGIONS.with_borrow_mut(Vec::pop) else { return Ok(Obj::none()) };
+            let mut tensors = Vec::new();
+            match args.positional {
+                [returned] if has_all_tensors(returned, &mut tensors) => {
+                    let tensors: Vec<&Tensor> = tensors.iter().collect();
+                    gil::without(|| region.finish_returning(&tensors))?;
+                }
+                _ => gil::without(|| region.finish())?,
+            }
             Ok(Obj::none())
         }),
         method!("_region_flush", |_m: &Obj, _a: Args<'_>| {
@@ -66,6 +82,29 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             statistics()
         }),
     ]
+}
+
+/// Collects the tensors in what a function returned; false where that raises.
+fn has_all_tensors(returned: &Obj, found: &mut Vec<Tensor>) -> bool {
+    collect_tensors(returned, 0, found).map_err(|raised| raised.clear()).is_ok()
+}
+
+/// The tensors in a value, as deep as values are nested.
+fn collect_tensors(value: &Obj, depth: usize, found: &mut Vec<Tensor>) -> Py<()> {
+    const DEEPEST: usize = 16;
+    if let Some(tensor) = tensor::get(value) {
+        // Bounded: results of a function of Python.
+        found.push(tensor.clone());
+    } else if depth < DEEPEST && value.is_dict() {
+        for item in value.call_method(name!("values"), &[])?.iter()? {
+            collect_tensors(&item?, depth + 1, found)?;
+        }
+    } else if depth < DEEPEST && (value.is_tuple() || value.is_list()) {
+        for item in value.items()? {
+            collect_tensors(&item, depth + 1, found)?;
+        }
+    }
+    Ok(())
 }
 
 /// Programs as lists of operators with their lines, and breaks as operator, reason and line.

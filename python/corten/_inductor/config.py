@@ -1,4 +1,4 @@
-"""Settings of the compiler: kept, and without effect."""
+"""Settings of the compiler: kept, and without effect but for ``freezing``; see docs/compile.md."""
 
 from types import SimpleNamespace
 

@@ -26,6 +26,8 @@ _SHORT = 2e-3
 _WARMUP = 3
 #: Recording is worth it below this part of the time at once: less is within what measurements differ.
 _GAIN = 0.97
+#: As ``_GAIN`` where graphs are recorded: backward passes of recorded functions need less memory.
+_GAIN_OF_GRAPHS = 1.02
 #: Sizes of arguments that are told apart.
 _MOST_SIZES = 16
 #: Sizes for which a way is remembered.
@@ -127,7 +129,7 @@ class Choice:
         if place == len(_ORDER):
             kind.count = len(_ORDER) * (_MORE if min(kind.best) * elements < _SHORT else 1)
         if kind.count is not None and place >= kind.count:
-            kind.recorded = kind.best[1] < _GAIN * kind.best[0]
+            kind.recorded = kind.best[1] < (_GAIN_OF_GRAPHS if with_backward else _GAIN) * kind.best[0]
             return self._chosen(kind, size, function, args, kwargs, record)
         if place < 0:
             return record(function, args, kwargs)

@@ -35,15 +35,15 @@ class Options:
         return compiled(function, self)
 
 
-def run_region(function, args, kwargs, fullgraph=False):
+def run_region(function, args, kwargs, fullgraph=False, freezing=False):
     """Calls a function in a region of its own, or as a part of the one that is active."""
-    _C._region_enter(fullgraph)
+    _C._region_enter(fullgraph, freezing)
     try:
         result = function(*args, **kwargs)
     except BaseException as error:
         _leave_after(error)
         raise
-    _C._region_exit()
+    _C._region_exit(result)
     return result
 
 
@@ -137,11 +137,25 @@ def _runner(function, options, backend, choice):
             # Operators that are new to the process run at once: there is nothing then that looking would break.
             with _NoLooking():
                 return run_region(function, args, kwargs, fullgraph)
+        freezing = _freezes(options)
         if fullgraph or _C._region_active():
-            return run_region(function, args, kwargs, fullgraph)
-        return choice.call(function, args, kwargs, run_region)
+            return run_region(function, args, kwargs, fullgraph, freezing)
+        return choice.call(function, args, kwargs, run_frozen if freezing else run_region)
 
     return run
+
+
+def run_frozen(function, args, kwargs):
+    """As ``run_region``, where weights may be folded."""
+    return run_region(function, args, kwargs, freezing=True)
+
+
+def _freezes(options):
+    """Whether parameters may be taken for constants that are folded into others."""
+    from corten._inductor import config
+
+    wanted = (options.options or {}).get("freezing")
+    return bool(config.freezing if wanted is None else wanted)
 
 
 def _run_logged(function, args, kwargs, fullgraph):

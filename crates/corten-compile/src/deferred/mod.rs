@@ -11,6 +11,7 @@
 mod facts;
 mod operands;
 mod program;
+mod recompute;
 mod region;
 mod shapes;
 mod statistics;

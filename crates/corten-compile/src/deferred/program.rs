@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::operands::{AllGiven, Given, collect, flush_touched, gpu_of, wrapped_number};
+use super::recompute::{self, Call, Left, Recomputation};
 use super::shapes::{self, ResultOf, Results};
 use super::streams::RecordedStream;
 use super::{region, statistics, trial};
@@ -14,6 +15,7 @@ use corten_core::{
 };
 use corten_ops::{BoxedCall, IValue, Stack, Tensor};
 use smallvec::SmallVec;
+use std::any::Any;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,6 +52,8 @@ struct RecordedCalls {
     bytes: usize,
     /// Where its calls on a GPU run.
     stream: RecordedStream,
+    /// The storages that a region returned, by their keys, if it may leave results to be recomputed.
+    returned: Option<Vec<usize>>,
 }
 
 /// Whether a call was recorded; if not, why.
@@ -208,20 +212,94 @@ impl RecordedCalls {
         program: &Arc<dyn Deferred>,
         one: &Given,
     ) -> Result<BufferId, Appended> {
-        let known = self.ids.get(&one.storage.key()).copied();
-        if known.is_some_and(|id| self.written[id.index()] || !one.writes) {
+        self.buffer_of_storage(program, &one.storage, one.writes)
+    }
+
+    fn buffer_of_storage(
+        &mut self,
+        program: &Arc<dyn Deferred>,
+        storage: &Storage,
+        writes: bool,
+    ) -> Result<BufferId, Appended> {
+        let known = self.ids.get(&storage.key()).copied();
+        if known.is_some_and(|id| self.written[id.index()] || !writes) {
             return known.ok_or(Appended::Refused(""));
         }
-        if known.is_none() && !one.storage.is_sole_owner() {
+        if known.is_none() && !storage.is_sole_owner() {
             return Err(Appended::Refused("its memory can be changed from outside"));
         }
-        let conflicts = one.storage.note_use(program, one.writes);
+        let conflicts = storage.note_use(program, writes);
+        if let [only] = &conflicts[..]
+            && let Some(recomputation) = (&**only as &dyn Any).downcast_ref::<Recomputation>()
+        {
+            let taken = self.take_over(program, recomputation, storage)?;
+            return taken.ok_or(Appended::After(conflicts));
+        }
         if !conflicts.is_empty() {
             return Err(Appended::After(conflicts));
         }
-        let id = known.unwrap_or_else(|| self.add_buffer(one.storage.clone(), Role::Input, false));
-        self.written[id.index()] |= one.writes;
+        let id = known.unwrap_or_else(|| self.add_buffer(storage.clone(), Role::Input, false));
+        self.written[id.index()] |= writes;
         Ok(id)
+    }
+
+    /// Appends the call of a recomputation, whose result is needed; `None` where it has to run, or has run. See Note
+    /// [Recomputed results].
+    fn take_over(
+        &mut self,
+        program: &Arc<dyn Deferred>,
+        recomputation: &Recomputation,
+        storage: &Storage,
+    ) -> Result<Option<BufferId>, Appended> {
+        let Some(mut held) = recomputation.try_lock() else { return Ok(None) };
+        let Some(call) = held.as_ref() else { return Ok(None) };
+        let mut operands = SmallVec::<[BufferId; 3]>::new();
+        for operand in &call.operands {
+            match self.buffer_of_storage(program, operand, false) {
+                Ok(id) => operands.push(id),
+                Err(Appended::After(programs)) => return Err(Appended::After(programs)),
+                Err(_) => return Ok(None),
+            }
+        }
+        let Ok(scratch) = call.scratch() else { return Ok(None) };
+        if !storage.hand_over_use(recomputation, program, true) {
+            return Ok(None);
+        }
+        call.forget_reads();
+        let wanted = self.add_buffer(storage.clone(), Role::Output, true);
+        self.bytes = self.bytes.saturating_add(storage.nbytes());
+        let taken = held.take();
+        drop(held);
+        if let Some(call) = taken {
+            self.push_taken(program, call, &operands, (wanted, scratch));
+        }
+        Ok(Some(wanted))
+    }
+
+    fn push_taken(
+        &mut self,
+        program: &Arc<dyn Deferred>,
+        call: Call,
+        operands: &[BufferId],
+        (wanted, scratch): (BufferId, SmallVec<[Option<Storage>; 3]>),
+    ) {
+        let Call { mut node, which, .. } = call;
+        for argument in node.argument_operands_mut() {
+            argument.buffer = operands[argument.buffer.index()];
+        }
+        let results = node.results.iter_mut().zip(scratch).enumerate();
+        for (index, (result, storage)) in results {
+            match (result, storage) {
+                (Some(result), _) if index == which => result.buffer = wanted,
+                (Some(result), Some(storage)) => {
+                    // Nobody else knows the storage.
+                    storage.note_use(program, true);
+                    result.buffer = self.add_buffer(storage, Role::Output, true);
+                }
+                _ => {}
+            }
+        }
+        self.program.push(node);
     }
 
     fn add_buffer(&mut self, storage: Storage, role: Role, written: bool) -> BufferId {
@@ -305,6 +383,12 @@ fn arguments_of(
 }
 
 impl DeferredProgram {
+    /// Lets the program leave results to be recomputed, other than those of a region that returned these storages,
+    /// given by their keys. See Note [Recomputed results].
+    pub(super) fn may_leave(&self, returned: Vec<usize>) {
+        self.lock().returned = Some(returned);
+    }
+
     fn lock(&self) -> MutexGuard<'_, RecordedCalls> {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -323,13 +407,13 @@ impl DeferredProgram {
 }
 
 /// A number of this thread other than 0.
-fn thread_number() -> usize {
+pub(super) fn thread_number() -> usize {
     thread_local!(static NUMBER: u8 = const { 0 });
     NUMBER.with(|number| std::ptr::from_ref(number).addr())
 }
 
 /// Says that this thread runs a program, also while a panic unwinds.
-struct Running<'a>(&'a AtomicUsize);
+pub(super) struct Running<'a>(&'a AtomicUsize);
 
 thread_local! {
     /// The programs that this thread is running, one within the other.
@@ -337,7 +421,7 @@ thread_local! {
 }
 
 impl<'a> Running<'a> {
-    fn start(runner: &'a AtomicUsize) -> Self {
+    pub(super) fn start(runner: &'a AtomicUsize) -> Self {
         runner.store(thread_number(), Ordering::Relaxed);
         RUNNING.set(RUNNING.get() + 1);
         Self(runner)
@@ -365,7 +449,7 @@ impl Deferred for DeferredProgram {
         region::look(self, "access", "the contents of a result are looked at")?;
         let mut recorded = if waits { self.lock() } else { self.try_lock()? };
         let running = Running::start(&self.runner);
-        let outcome = recorded.stream.enter().and_then(|_stream| recorded.run());
+        let outcome = recorded.stream.enter().and_then(|_stream| recorded.run(self));
         for buffer in recorded.program.buffers() {
             buffer.storage.forget_use(self);
         }
@@ -383,30 +467,51 @@ impl Deferred for DeferredProgram {
 }
 
 impl RecordedCalls {
-    fn run(&mut self) -> Result<()> {
+    fn run(&mut self, own: &DeferredProgram) -> Result<()> {
         if self.program.nodes().is_empty() {
             return Ok(());
         }
+        self.program.set_folds(region::folds());
         self.assign_roles();
+        let left = self.leave_results();
         if statistics::is_collecting() {
             statistics::note_program(&self.program);
         }
         let _state = ThreadStateGuard::new(ThreadState::BELOW_MODES);
         let plan = cache::plan_of(&self.program);
         statistics::note_plan(&plan);
-        plan.run(&self.program).map_err(|failed| {
+        let outcome = plan.run(&self.program);
+        left.iter().for_each(|left| self.program.set_role(left.buffer, Role::Output));
+        if let Err(failed) = outcome {
             self.refuse_results(&failed.error);
-            located(failed.error, self.program.nodes().get(failed.node))
-        })
+            return Err(located(failed.error, self.program.nodes().get(failed.node)));
+        }
+        left.into_iter().try_for_each(|left| recompute::leave(own, &self.program, left))
     }
 
-    /// A result that nobody holds but the program need not outlive it.
+    /// The results that are not to be kept, which become internal.
+    fn leave_results(&mut self) -> Vec<Left> {
+        let returned = self.returned.take();
+        let left = returned.map(|returned| recompute::choose(&self.program, &returned));
+        let left = left.unwrap_or_default();
+        left.iter().for_each(|left| self.program.set_role(left.buffer, Role::Internal));
+        left
+    }
+
+    /// What nobody holds but the program need not outlive it. Other programs may read inputs, too.
     fn assign_roles(&mut self) {
         for index in 0..self.program.buffers().len() {
             let id = BufferId(index as u32);
             let buffer = self.program.buffer(id);
-            if buffer.role == Role::Output && buffer.storage.use_count() == 0 {
-                self.program.set_role(id, Role::Internal);
+            if buffer.storage.use_count() > 0 {
+                continue;
+            }
+            match buffer.role {
+                Role::Output => self.program.set_role(id, Role::Internal),
+                Role::Input if buffer.storage.pending_programs(true).is_empty() => {
+                    self.program.set_role(id, Role::Consumed);
+                }
+                Role::Input | Role::Consumed | Role::Internal => {}
             }
         }
     }

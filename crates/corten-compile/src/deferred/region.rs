@@ -3,6 +3,7 @@
 use super::program::DeferredProgram;
 use super::statistics;
 use corten_core::{DEFERRED, Deferred, Result, err, grad_mode_enabled, tls};
+use corten_ops::Tensor;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -16,6 +17,8 @@ thread_local! {
     static EXPECTED: Cell<usize> = const { Cell::new(0) };
     /// Whether a graph was recorded in a region since the thread forgot the last.
     static GRAPHS: Cell<bool> = const { Cell::new(false) };
+    /// Whether programs of the outermost region may be folded.
+    static FOLDS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// How the message of a forbidden break begins.
@@ -66,35 +69,61 @@ impl Region {
         Self { included, strict, thread: PhantomData }
     }
 
+    /// Allows programs of the outermost region without graphs to [fold](crate::ir::Program::set_folds) weights.
+    pub fn allow_folding(&self) {
+        FOLDS.set(true);
+    }
+
     /// Ends the region; the outermost one runs what is recorded.
     ///
     /// # Errors
     /// Those of the calls.
     pub fn finish(self) -> Result<()> {
-        let outcome = self.leave();
+        let outcome = self.leave(None);
         std::mem::forget(self);
         outcome
     }
 
-    fn leave(&self) -> Result<()> {
+    /// As [`finish`](Self::finish), where the program will look at `returned` and, as far as it knows, at no other
+    /// result: where graphs are recorded, results that only their backward pass reads and that take little to compute
+    /// stay without memory, and are computed when somebody wants them.
+    ///
+    /// # Errors
+    /// Those of the calls.
+    pub fn finish_returning(self, returned: &[&Tensor]) -> Result<()> {
+        let storages = returned.iter().filter_map(|tensor| tensor.storage_opt());
+        let keys = storages.map(|storage| storage.key()).collect();
+        let outcome = self.leave(Some(keys));
+        std::mem::forget(self);
+        outcome
+    }
+
+    fn leave(&self, returned: Option<Vec<usize>>) -> Result<()> {
         if self.included {
             tls::set_included(DEFERRED, false);
         }
         STRICT.set(STRICT.get() - usize::from(self.strict));
         let depth = DEPTH.get() - 1;
         DEPTH.set(depth);
-        if grad_mode_enabled() {
+        let graphs = grad_mode_enabled();
+        if graphs {
             GRAPHS.set(true);
         }
         let ended = if depth == 0 { CURRENT.take() } else { None };
-        ended.map_or(Ok(()), |program| expected(|| program.flush(true)))
+        let Some(program) = ended else { return Ok(()) };
+        if let Some(returned) = returned.filter(|_| graphs) {
+            program.may_leave(returned);
+        }
+        let outcome = expected(|| program.flush(true));
+        FOLDS.set(false);
+        outcome
     }
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
         // What failed says so to whoever touches it.
-        let _ = self.leave();
+        let _ = self.leave(None);
     }
 }
 
@@ -138,6 +167,11 @@ pub(super) fn look(program: &DeferredProgram, operator: &str, reason: &str) -> R
 /// ```
 pub fn defers_passes() -> bool {
     GRAPHS.get()
+}
+
+/// Whether the program that this thread is about to run may be folded.
+pub(super) fn folds() -> bool {
+    FOLDS.get() && !grad_mode_enabled()
 }
 
 /// The program that this thread records.

@@ -8,7 +8,7 @@ use corten_ops::{IValue, Tensor};
 use std::sync::{Arc, OnceLock};
 
 /// The recipe, if the node is such a normalisation of `f32`.
-pub(super) fn of(node: &Node) -> Option<Arc<Recipe>> {
+pub(crate) fn of(node: &Node) -> Option<Arc<Recipe>> {
     static RECIPE: OnceLock<Arc<Recipe>> = OnceLock::new();
     let evaluates = match (node.op.def().name, node.arguments.get(5)) {
         ("native_batch_norm", Some(Argument::Value(IValue::Bool(training)))) => !training,

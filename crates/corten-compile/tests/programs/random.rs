@@ -4,6 +4,7 @@ use crate::sketch::{Given, Sketch};
 use corten::core::Scalar;
 use corten::ops::IValue;
 use corten::prelude::*;
+use corten_compile::Report;
 use proptest::prelude::*;
 
 /// Numbers that a seed decides.
@@ -163,7 +164,7 @@ fn step(dice: &mut Dice, sketch: &mut Sketch, live: &mut Vec<Tensor>) -> Result<
     Ok(())
 }
 
-fn run(seed: u64) -> Result<usize> {
+fn run(seed: u64) -> Result<Report> {
     let mut dice = Dice(seed | 1);
     let shapes: [&[i64]; 7] =
         [&[37], &[5, 70], &[3, 4, 33], &[2, 3, 5, 11], &[300, 300], &[1, 65], &[7, 3, 200]];
@@ -179,8 +180,8 @@ fn run(seed: u64) -> Result<usize> {
     }
     let made: Vec<Tensor> = live.split_off(inputs);
     let wanted: Vec<&Tensor> = made.iter().filter(|_| dice.roll(3) == 0).collect();
-    let report = sketch.check(&wanted)?;
-    Ok(report.groups.iter().map(Vec::len).sum())
+    sketch.consume(&wanted, || dice.roll(2) == 0)?;
+    sketch.check(&wanted)
 }
 
 proptest! {
@@ -194,7 +195,10 @@ proptest! {
 
 #[test]
 fn many_nodes_are_put_together() -> Result<()> {
-    let fused: usize = (0..50).map(|seed| run(seed * 7919 + 1)).sum::<Result<usize>>()?;
+    let reports: Vec<Report> = (0..50).map(|seed| run(seed * 7919 + 1)).collect::<Result<_>>()?;
+    let fused: usize = reports.iter().flat_map(|report| &report.groups).map(Vec::len).sum();
     assert!(fused > 150, "{fused} nodes of 50 programs");
+    let in_place: usize = reports.iter().map(|report| report.in_place).sum();
+    assert!(in_place > 10, "{in_place} results of 50 programs");
     Ok(())
 }

@@ -134,6 +134,24 @@ impl Sketch {
         Ok(self.call(name, given)?.remove(0))
     }
 
+    /// Has inputs end in the program that `choose` picks, other than those under the `outputs`.
+    pub(crate) fn consume(
+        &mut self,
+        outputs: &[&Tensor],
+        mut choose: impl FnMut() -> bool,
+    ) -> Result<()> {
+        let kept: Result<Vec<BufferId>> =
+            outputs.iter().map(|output| Ok(self.buffers[&output.storage()?.key()])).collect();
+        let kept = kept?;
+        for index in 0..self.program.buffers().len() {
+            let id = BufferId(index as u32);
+            if self.program.buffer(id).role == Role::Input && !kept.contains(&id) && choose() {
+                self.program.set_role(id, Role::Consumed);
+            }
+        }
+        Ok(())
+    }
+
     /// Runs the plan, and compares these tensors and all inputs with what the calls gave.
     pub(crate) fn check(&mut self, outputs: &[&Tensor]) -> Result<Report> {
         for output in outputs {

@@ -17,8 +17,9 @@ use std::sync::{Mutex, MutexGuard};
 pub use lent::LentMemory;
 pub(crate) use lent::lock_for_fork;
 use pending::PendingUse;
-pub use pending::{Deferred, Programs, run_programs};
-pub use pending::{DeferredFlush, flush_deferred, set_deferred_flush};
+pub use pending::{
+    Deferred, DeferredFlush, Programs, flush_deferred, run_programs, set_deferred_flush,
+};
 pub use weak::WeakStorage;
 
 use crate::access::{AccessState, Hold, slots};
@@ -99,6 +100,7 @@ unsafe impl RefCounted for StorageImpl {
     unsafe fn release_resources(&self) {
         // SAFETY: the caller is the last owner.
         drop(unsafe { self.replace_data_ptr(DataPtr::null(self.device)) });
+        self.forget_uses();
     }
 }
 

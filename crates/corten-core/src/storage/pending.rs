@@ -9,6 +9,7 @@
 //! A thread that is inside of storages must not wait for a program that another thread runs, as that
 //! thread may be waiting for the storages; it gets the error of conflicting accesses.
 
+use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
@@ -52,7 +53,7 @@ use crate::{Access, DataPtr, Device, Result};
 /// assert!(program.0.load(Ordering::Relaxed));
 /// # Ok::<(), corten_core::Error>(())
 /// ```
-pub trait Deferred: Send + Sync {
+pub trait Deferred: Any + Send + Sync {
     /// Runs what is recorded, so that no use of it is left. While another thread runs it, the call waits, or fails
     /// where it may not wait.
     ///
@@ -71,6 +72,8 @@ pub type Programs = SmallVec<[Arc<dyn Deferred>; 1]>;
 pub(super) struct PendingUse {
     program: Arc<dyn Deferred>,
     writes: bool,
+    /// Whether the program has a handle.
+    holds: bool,
 }
 
 impl Storage {
@@ -95,21 +98,64 @@ impl Storage {
     /// nothing is noted then.
     pub fn note_use(&self, program: &Arc<dyn Deferred>, writes: bool) -> Programs {
         let mut uses = lock(&self.0.extra().pending);
-        let is_own = |one: &&mut PendingUse| Arc::ptr_eq(&one.program, program);
         let others = uses.iter().filter(|one| !Arc::ptr_eq(&one.program, program));
         let conflicts: Programs =
             others.filter(|one| one.writes || writes).map(|one| Arc::clone(&one.program)).collect();
-        if !conflicts.is_empty() {
-            return conflicts;
+        if conflicts.is_empty() {
+            self.add_use(&mut uses, program, writes, true);
         }
-        match uses.iter_mut().find(is_own) {
+        conflicts
+    }
+
+    /// Notes that a program will read the contents which `writer`, whose use ends with the next
+    /// [`forget_use`](Self::forget_use), is leaving.
+    pub fn note_read_after(&self, writer: &dyn Deferred, program: &Arc<dyn Deferred>) -> Programs {
+        let mut uses = lock(&self.0.extra().pending);
+        let others = uses.iter().filter(|one| {
+            one.writes && !is_program(one, writer) && !Arc::ptr_eq(&one.program, program)
+        });
+        let conflicts: Programs = others.map(|one| Arc::clone(&one.program)).collect();
+        if conflicts.is_empty() {
+            self.add_use(&mut uses, program, false, true);
+        }
+        conflicts
+    }
+
+    /// Has `watcher` flushed before the contents change. It has no handle, and ends when the storage does unless
+    /// somebody else holds it.
+    pub fn watch_writes(&self, watcher: &Arc<dyn Deferred>) {
+        self.add_use(&mut lock(&self.0.extra().pending), watcher, false, false);
+    }
+
+    fn add_use(
+        &self,
+        uses: &mut Vec<PendingUse>,
+        program: &Arc<dyn Deferred>,
+        writes: bool,
+        holds: bool,
+    ) {
+        match uses.iter_mut().find(|one| Arc::ptr_eq(&one.program, program)) {
             Some(own) => own.writes |= writes,
             // Bounded: programs.
-            None => uses.push(PendingUse { program: Arc::clone(program), writes }),
+            None => {
+                uses.push(PendingUse { program: Arc::clone(program), writes, holds });
+            }
         }
         let checks = if writes { CHECK_ACCESS | CHECK_WRITE } else { CHECK_WRITE };
         self.0.flags.fetch_or(checks | PENDING, Ordering::Release);
-        conflicts
+    }
+
+    /// Has a program write the contents in the place of another one, which was to do so and has a use noted. `holds`
+    /// says whether the new one has a handle; without one it ends when the storage does. Says whether that was so.
+    pub fn hand_over_use(&self, from: &dyn Deferred, to: &Arc<dyn Deferred>, holds: bool) -> bool {
+        let mut uses = lock(&self.0.extra().pending);
+        let found = uses.iter_mut().find(|one| is_program(one, from) && one.writes);
+        let is_there = found.is_some();
+        if let Some(one) = found {
+            // What it replaces is the caller's, too, and does not end here.
+            *one = PendingUse { program: Arc::clone(to), writes: true, holds };
+        }
+        is_there
     }
 
     /// Forgets the use by a program.
@@ -119,8 +165,7 @@ impl Storage {
         }
         let extra = self.0.extra();
         let mut uses = lock(&extra.pending);
-        let address = std::ptr::from_ref(program).cast::<()>();
-        uses.retain(|one| Arc::as_ptr(&one.program).cast::<()>() != address);
+        uses.retain(|one| !is_program(one, program));
         let mut dropped = 0;
         if uses.is_empty() {
             dropped |= PENDING;
@@ -156,10 +201,10 @@ impl Storage {
         if self.is_pending() { run_programs(&self.0.pending_before(true)) } else { Ok(()) }
     }
 
-    /// How many programs will read or write the contents. Each has a handle.
+    /// How many of the programs that will read or write the contents have a handle.
     #[cold]
     pub(super) fn count_uses(&self) -> usize {
-        lock(&self.0.extra().pending).len()
+        lock(&self.0.extra().pending).iter().filter(|one| one.holds).count()
     }
 
     /// The programs that must run before this thread reads, or writes, the contents.
@@ -183,6 +228,10 @@ impl Storage {
     }
 }
 
+fn is_program(one: &PendingUse, program: &dyn Deferred) -> bool {
+    std::ptr::addr_eq(Arc::as_ptr(&one.program), program)
+}
+
 impl Extra {
     /// Whether something other than a pending use asks for checks of writes.
     fn checks_writes(&self) -> bool {
@@ -191,6 +240,15 @@ impl Extra {
 }
 
 impl StorageImpl {
+    /// Forgets all uses: nobody will ask any more. Programs that only write the storage may end here.
+    pub(super) fn forget_uses(&self) {
+        if self.has(PENDING) {
+            let uses = std::mem::take(&mut *lock(&self.extra().pending));
+            // Without the lock: what programs hold may end with them.
+            drop(uses);
+        }
+    }
+
     /// The programs that must run before this thread may read, or write.
     #[cold]
     pub(crate) fn pending_before(&self, write: bool) -> Programs {
