@@ -60,6 +60,7 @@ fn handle(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
         }
         Class::Deferrable => match program::record(&program, call, stack, &facts)? {
             program::Recorded::Yes => Ok(()),
+            program::Recorded::Aliases => run_apart(call, stack),
             program::Recorded::No(reason) => run_now(call, stack, reason),
         },
     }

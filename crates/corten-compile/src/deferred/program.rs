@@ -3,7 +3,7 @@
 use super::facts::Facts;
 use super::operands::{AllGiven, Given, collect, flush_touched, gpu_of, wrapped_number};
 use super::recompute::{self, Call, Left, Recomputation};
-use super::shapes::{self, ResultOf, Results};
+use super::shapes::{self, Refusal, ResultOf, Results};
 use super::streams::RecordedStream;
 use super::{region, statistics, trial};
 use crate::cache;
@@ -59,6 +59,8 @@ struct RecordedCalls {
 /// Whether a call was recorded; if not, why.
 pub(super) enum Recorded {
     Yes,
+    /// It touches no contents.
+    Aliases,
     No(&'static str),
 }
 
@@ -111,7 +113,7 @@ pub(super) fn record(
                 (Ok(results), trial::Outcome::Unknown(signature)) => {
                     return try_call(call, stack, &given, (signature, &results));
                 }
-                (Ok(_), trial::Outcome::Failed) => Err("its shape rule does not tell all"),
+                (Ok(_), trial::Outcome::Failed) => Err("its shape rule does not tell all".into()),
                 (found, _) => {
                     key.remember(&found);
                     found
@@ -121,7 +123,8 @@ pub(super) fn record(
     };
     match known {
         Ok(results) => append(shared, (call, device), stack, &given, &results),
-        Err(reason) => Ok(Recorded::No(reason)),
+        Err(Refusal::Aliases) => Ok(Recorded::Aliases),
+        Err(Refusal::Because(reason)) => Ok(Recorded::No(reason)),
     }
 }
 

@@ -34,7 +34,21 @@ pub(super) enum ResultOf {
 pub(super) type Results = SmallVec<[ResultOf; 2]>;
 
 /// What is known of a call: its results, or why it cannot be recorded.
-pub(super) type Known = Result<Rc<Results>, &'static str>;
+pub(super) type Known = Result<Rc<Results>, Refusal>;
+
+/// Why a call is not recorded.
+#[derive(Clone, Copy)]
+pub(super) enum Refusal {
+    /// A result is an argument or lies in the memory of one, as that of `_unsafe_view`: there is nothing to compute.
+    Aliases,
+    Because(&'static str),
+}
+
+impl From<&'static str> for Refusal {
+    fn from(reason: &'static str) -> Self {
+        Self::Because(reason)
+    }
+}
 
 type Memory = HashMap<Box<[u64]>, Known, BuildHasherDefault<WordHasher>>;
 
@@ -143,7 +157,7 @@ pub(super) fn on_meta(
         ResultOf::Fresh(shape) => facts.may_divide_by_zero(stack, shape.dtype),
     };
     if results.iter().any(fails) {
-        return Err("a divisor may be zero");
+        return Err("a divisor may be zero".into());
     }
     Ok(Rc::new(results))
 }
@@ -184,7 +198,7 @@ fn meta_stack(stack: &Stack, facts: &Facts, metas: &[Tensor]) -> Stack {
     meta
 }
 
-fn results_of(meta: &Stack, given: &AllGiven, metas: &[Tensor]) -> Result<Results, &'static str> {
+fn results_of(meta: &Stack, given: &AllGiven, metas: &[Tensor]) -> Result<Results, Refusal> {
     let changed = |(one, meta): (&Given, &Tensor)| {
         one.writes
             && (meta.sizes() != one.tensor.sizes()
@@ -192,19 +206,19 @@ fn results_of(meta: &Stack, given: &AllGiven, metas: &[Tensor]) -> Result<Result
                 || meta.storage_offset() != one.tensor.storage_offset())
     };
     if given.iter().zip(metas).any(changed) {
-        return Err("it changes sizes in place");
+        return Err("it changes sizes in place".into());
     }
     let mut results = Results::new();
     let mut storages = SmallVec::<[Storage; 4]>::new();
     for value in meta.iter() {
-        let IValue::Tensor(tensor) = value else { return Err("its results are not tensors") };
+        let IValue::Tensor(tensor) = value else { return Err("its results are not tensors".into()) };
         if !tensor.defined() {
             results.push(ResultOf::Undefined);
             continue;
         }
         if let Some(index) = metas.iter().position(|meta| meta.is_same(tensor)) {
             if !given[index].writes {
-                return Err("its result may be an argument");
+                return Err(Refusal::Aliases);
             }
             results.push(ResultOf::Given(index));
             continue;
@@ -214,10 +228,10 @@ fn results_of(meta: &Stack, given: &AllGiven, metas: &[Tensor]) -> Result<Result
         let of_argument = |meta: &Tensor| meta.storage().is_ok_and(|other| is_shared(&other));
         let whole = tensor.key_set().has(DispatchKey::Meta) && !tensor.dtype().is_quantized();
         if !whole || tensor.storage_offset() != 0 || storages.iter().any(is_shared) {
-            return Err("a result that is not a whole new tensor");
+            return Err("a result that is not a whole new tensor".into());
         }
         if metas.iter().any(of_argument) {
-            return Err("its result may be an argument");
+            return Err(Refusal::Aliases);
         }
         results.push(ResultOf::Fresh(Shape {
             dtype: tensor.dtype(),
