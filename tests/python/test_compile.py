@@ -503,6 +503,17 @@ class Modes(unittest.TestCase):
         self.assertIn("Graph Count", str(found))
         self.assertGreaterEqual(found.op_count, 3)
 
+    def test_projections_of_batches_are_no_breaks(self):
+        # Their results are views that do not count as views.
+        linear = nn.Linear(4, 4)
+        weight = torch.randn(4, 4)
+        for function in (
+            lambda x: linear(linear(x).relu()).relu(), lambda x: torch.matmul(torch.matmul(x, weight).exp(), weight),
+            lambda x: x.transpose(0, 1).reshape(-1).exp(), lambda x: torch.einsum("ijk,kl->ijl", x.exp(), weight).exp(),
+        ):
+            found = torch._dynamo.explain(function)(torch.randn(2, 3, 4))
+            self.assertEqual((found.graph_count, found.graph_break_count), (1, 0))
+
     @unittest.skipUnless(torch.__name__ == "corten", "names lines that PyTorch does not know")
     def test_lines(self):
         found = torch.compiler.explain(lambda x: x * 2 + 1)(values(3))
