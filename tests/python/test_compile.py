@@ -204,6 +204,23 @@ class Effects(unittest.TestCase):
         self.assertTrue(torch.equal(module.running_mean, eager.running_mean))
         self.assertTrue(torch.equal(compiled.eval()(x), eager.eval()(x)))
 
+    def test_statistics_are_no_breaks(self):
+        for options in ({}, {"track_running_stats": False}, {"affine": False}):
+            eager = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, **options), nn.ReLU())
+            model = copy.deepcopy(eager)
+            compiled = torch.compile(model, fullgraph=True)
+            for seed in range(3):
+                torch.manual_seed(seed)
+                x = torch.randn(2, 3, 8, 8)
+                for module in (eager, compiled):
+                    module(x).square().sum().backward()
+            for one, other in zip(eager.state_dict().values(), model.state_dict().values()):
+                self.assertTrue(torch.equal(one, other))
+            for one, other in zip(eager.parameters(), model.parameters()):
+                self.assertTrue(torch.equal(one.grad, other.grad))
+            found = torch._dynamo.explain(model)(x)
+            self.assertEqual(found.graph_break_count, 0)
+
     def test_data_seen_from_outside(self):
         array = numpy.zeros(3, dtype=numpy.float32)
         shared = torch.from_numpy(array)

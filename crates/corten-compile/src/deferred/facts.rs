@@ -2,7 +2,7 @@
 
 use corten_core::DType;
 use corten_ops::schema::Schema;
-use corten_ops::{AnyOp, IValue, OpDef, OpKind, Stack, Uint64};
+use corten_ops::{AnyOp, IValue, OpDef, OpKind, Stack, Uint64, registry};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -21,8 +21,15 @@ pub(super) enum Class {
     Deferrable,
 }
 
+/// The arguments that are running statistics, and the operator of the same arguments that says that it writes them.
+#[derive(Clone, Copy)]
+struct Statistics {
+    arguments: [u8; 2],
+    declared: &'static dyn AnyOp,
+}
+
 /// What is known of an operator.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Facts {
     pub(super) class: Class,
     /// The arguments that a call writes, as bits.
@@ -32,6 +39,8 @@ pub(super) struct Facts {
     /// An argument that makes the call immediate when it is true or not zero: it draws random numbers, or writes to
     /// arguments that the schema calls read.
     switch: Option<u8>,
+    /// Of an operator that writes running statistics which its schema calls read.
+    statistics: Option<Statistics>,
     /// It divides: of integers, a divisor of zero is an error.
     divides: bool,
 }
@@ -63,7 +72,33 @@ impl Facts {
             position("dropout_p").or(position("dropout"))
         };
         let divides = matches!(def.uint64, Some(Uint64::Quotient | Uint64::Remainder));
-        Self { class: class(def, schema), written, device: position("device"), switch, divides }
+        let statistics = if keeps_statistics && def.name == "native_batch_norm" {
+            let arguments = position("running_mean").zip(position("running_var"));
+            let declared = registry::find("aten::_native_batch_norm_legit");
+            arguments.zip(declared).map(|((mean, var), declared)| Statistics { arguments: [mean, var], declared })
+        } else {
+            None
+        };
+        let (class, device) = (class(def, schema), position("device"));
+        Self { class, written, device, switch, statistics, divides }
+    }
+
+    /// The operator that says what a switched call writes; the call's own where it writes nothing.
+    pub(super) fn declared(
+        &self,
+        op: &'static dyn AnyOp,
+        stack: &Stack,
+    ) -> Option<&'static dyn AnyOp> {
+        let statistics = self.statistics?;
+        let is_given = |argument: u8| {
+            let value = stack.get(usize::from(argument));
+            matches!(value, Some(IValue::Tensor(tensor)) if tensor.defined())
+        };
+        match statistics.arguments.map(is_given) {
+            [true, true] => Some(statistics.declared),
+            [false, false] => Some(op),
+            _ => None,
+        }
     }
 
     /// Whether a call writes argument `index`.

@@ -13,7 +13,7 @@ use corten_core::{
     Backend, Deferred, Device, Error, ErrorKind, Programs, Result, Storage, TensorBase, err,
     run_programs,
 };
-use corten_ops::{BoxedCall, IValue, Stack, Tensor};
+use corten_ops::{AnyOp, BoxedCall, IValue, Stack, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
@@ -95,21 +95,28 @@ pub(super) fn record(
     stack: &mut Stack,
     facts: &Facts,
 ) -> Result<Recorded> {
+    let mut op = call.op();
+    let mut facts = *facts;
     if facts.is_switched(stack) {
-        return Ok(Recorded::No("it draws random numbers or keeps statistics"));
+        let Some(declared) = facts.declared(op, stack) else {
+            return Ok(Recorded::No("it draws random numbers or keeps statistics"));
+        };
+        if !std::ptr::eq(declared.def(), op.def()) {
+            (op, facts) = (declared, Facts::of(declared));
+        }
     }
     let mut given = AllGiven::new();
     let on_gpu = call.keys().highest_backend() == Some(Backend::Cuda);
     let device = if on_gpu { gpu_of(stack) } else { Device::CPU };
-    if let Err(reason) = collect(stack, device, facts, &mut given) {
+    if let Err(reason) = collect(stack, device, &facts, &mut given) {
         return Ok(Recorded::No(reason));
     }
-    let key = shapes::Key::of(call.op(), stack);
+    let key = shapes::Key::of(op, stack);
     let known = match key.known() {
         Some(known) => known,
         None => {
-            let found = shapes::on_meta(call.op(), stack, facts, &given);
-            match (found, trial::of(call.op().def(), stack)) {
+            let found = shapes::on_meta(op, stack, &facts, &given);
+            match (found, trial::of(op.def(), stack)) {
                 (Ok(results), trial::Outcome::Unknown(signature)) => {
                     return try_call(call, stack, &given, (signature, &results));
                 }
@@ -122,7 +129,7 @@ pub(super) fn record(
         }
     };
     match known {
-        Ok(results) => append(shared, (call, device), stack, &given, &results),
+        Ok(results) => append(shared, (op, device), stack, &given, &results),
         Err(Refusal::Aliases) => Ok(Recorded::Aliases),
         Err(Refusal::Because(reason)) => Ok(Recorded::No(reason)),
     }
@@ -147,7 +154,7 @@ fn try_call(
 /// Appends a call to the program, and puts its results on the stack.
 fn append(
     shared: &Arc<DeferredProgram>,
-    (call, device): (&BoxedCall, Device),
+    (op, device): (&'static dyn AnyOp, Device),
     stack: &mut Stack,
     given: &AllGiven,
     results: &Results,
@@ -162,7 +169,7 @@ fn append(
             continue;
         }
         let program: Arc<dyn Deferred> = shared.clone();
-        match recorded.append(&program, (call, device, line.as_ref()), stack, given, results)? {
+        match recorded.append(&program, (op, device, line.as_ref()), stack, given, results)? {
             Appended::Yes => {}
             Appended::Refused(reason) => return Ok(Recorded::No(reason)),
             Appended::After(programs) => {
@@ -184,7 +191,7 @@ impl RecordedCalls {
     fn append(
         &mut self,
         program: &Arc<dyn Deferred>,
-        (call, device, line): (&BoxedCall, Device, Option<&Arc<str>>),
+        (op, device, line): (&'static dyn AnyOp, Device, Option<&Arc<str>>),
         stack: &mut Stack,
         given: &AllGiven,
         results: &Results,
@@ -203,7 +210,7 @@ impl RecordedCalls {
         let made = self.make_results((program, device), given, results, &operands)?;
         let arguments = arguments_of(stack, &mut operands.into_iter())?;
         let (tensors, results) = made;
-        self.program.push(Node { op: call.op(), arguments, results, line: line.cloned() });
+        self.program.push(Node { op, arguments, results, line: line.cloned() });
         stack.clear();
         tensors.into_iter().for_each(|tensor| stack.push(tensor));
         Ok(Appended::Yes)
