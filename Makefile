@@ -36,10 +36,12 @@ $(VENV)/processes: $(VENV)/bin/python
 	-if [ ! -e /usr/include/gloo/allreduce.h ] && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install g++ libgloo-dev > /dev/null; fi
 
-# Tools that need the generator are tested apart, so that the library is built once.
+# Tools that need the generator are tested apart, so that the library is built once. Features depend on the packages
+# that are named: other builds name the same ones, or crates would be compiled again.
+MEMBERS := --workspace --exclude corten-codegen --exclude xtask
+debug-library = cargo build $(MEMBERS) --lib --example use_operators --example corten_shared
 test-rust: $(VENV)/processes
-	CORTEN_TEST_MPIEXEC="$$(ls $(CURDIR)/$(VENV)/bin/mpiexec 2> /dev/null)" \
-		cargo test --quiet --workspace --exclude corten-codegen --exclude xtask
+	CORTEN_TEST_MPIEXEC="$$(ls $(CURDIR)/$(VENV)/bin/mpiexec 2> /dev/null)" cargo test --quiet $(MEMBERS)
 	cargo test --quiet --package corten-codegen --package xtask --features corten-codegen/generate
 
 # The library is built again for these: without threads and mapped memory, with conversions that are off by default.
@@ -58,7 +60,7 @@ test-loom:
 	RUSTFLAGS="--cfg loom" cargo test --quiet --package corten-core --test loom --target-dir target/loom
 
 test-python: $(VENV)/numpy $(VENV)/mypy $(VENV)/processes
-	cargo build --package corten-python
+	$(debug-library)
 	$(call packaged,debug)
 	PYTHONPATH=target/debug/python $(PY) tests/run.py
 
@@ -73,7 +75,7 @@ c-library:
 
 ## The examples in C, operators written in C that Rust and Python call, and bindings for Nim.
 c-test: $(VENV)/numpy
-	cargo build --package corten-python --package corten-c --lib --examples
+	$(debug-library)
 	$(call packaged,debug)
 	rm -rf target/c-test && mkdir -p target/c-test/lib
 	cp target/debug/examples/libcorten_shared.so target/c-test/lib/libcorten.so
@@ -100,7 +102,7 @@ $(VENV)/nvrtc: $(VENV)/bin/python
 ## The tests of the CUDA back end on an emulated driver, for machines without a GPU; they are part of `make test`.
 ## Then NVRTC compiles the kernels that they used for every architecture.
 test-cuda-sim: $(VENV)/numpy $(VENV)/nvrtc
-	cargo build --package corten-python
+	$(debug-library)
 	$(call packaged,debug)
 	PYTHONPATH=target/debug/python $(PY) tests/run.py $(notdir $(wildcard tests/cuda/test_*.py))
 	$(PY) tests/cuda/compile_all.py
@@ -108,7 +110,7 @@ test-cuda-sim: $(VENV)/numpy $(VENV)/nvrtc
 ## Packs of compiled kernels in target/kernels, one for each generation of devices: for machines that have no NVRTC,
 ## which find them through CORTEN_KERNEL_PACK, or in the folder kernels beside the extension module.
 kernel-pack: $(VENV)/numpy $(VENV)/nvrtc
-	cargo build --package corten-python
+	$(debug-library)
 	$(call packaged,debug)
 	PYTHONPATH=target/debug/python $(PY) tests/cuda/kernel_pack.py target/kernels
 
@@ -141,7 +143,7 @@ GENERAL_WITHOUT := test_distributed*.py test_dtensor*.py test_fsdp*.py test_pipe
 ## The Python tests with fast paths switched off, and programs without threads and mapped memory. Kernels of GPUs have
 ## no such switch.
 test-general: $(VENV)/numpy $(VENV)/mypy
-	cargo build --package corten-python
+	$(debug-library)
 	$(call packaged,debug)
 	CORTEN_GENERAL_PATHS=1 CORTEN_TEST_FOLDERS="python semantics regression" \
 		CORTEN_TEST_WITHOUT="$(if $(CORTEN_TEST_FULL),,$(GENERAL_WITHOUT))" PYTHONPATH=target/debug/python \
@@ -245,7 +247,7 @@ counted: $(VENV)/bin/python
 ## The Rust documentation in target/doc, and in out/docs a page per operator and per module.
 docs: $(VENV)/numpy
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps
-	cargo build --package corten-python
+	$(debug-library)
 	$(call packaged,debug)
 	PYTHONPATH=target/debug/python $(PY) python/tools/make_docs.py out/docs
 

@@ -20,14 +20,15 @@ INPLACE = ("relu_", "mul_", "add_", "zero_", "fill_", "sub_", "tanh_", "copy_", 
 class Machine:
     """Runs the steps of one program over its values."""
 
-    def __init__(self, seed, grads):
+    def __init__(self, seed, grads, sizes=(1, 2, 3, 4, 5), largest=4096):
         self.draw = random.Random(seed)
+        self.largest = largest
         self.grads = grads
         generator = torch.Generator().manual_seed(seed)
         self.values = []
         for number in range(self.draw.randint(2, 4)):
             dtype = getattr(torch, self.draw.choice(FLOATS if self.draw.random() < 0.8 else INTEGERS))
-            shape = [self.draw.choice((1, 2, 3, 4, 5)) for _ in range(self.draw.randint(0, 3))]
+            shape = [self.draw.choice(sizes) for _ in range(self.draw.randint(0, 3))]
             value = torch.randn(shape, generator=generator) * 2
             value = value.abs().to(dtype) if dtype == torch.uint8 else value.to(dtype)
             if grads and dtype.is_floating_point:
@@ -42,7 +43,7 @@ class Machine:
     def keep(self, value):
         if isinstance(value, (tuple, list)):
             value = value[0]
-        if isinstance(value, torch.Tensor) and value.numel() <= 4096:
+        if isinstance(value, torch.Tensor) and value.numel() <= self.largest:
             self.values.append(value)
 
     def run(self, length):
@@ -252,11 +253,11 @@ STEPS = (
 )
 
 
-def outcome(seed, call, length=24):
+def outcome(seed, call, length=24, **options):
     """What a program leaves: values, what it looked at, gradients, the next random number."""
     grads = seed % 2 == 0
     torch.manual_seed(seed)
-    machine = Machine(seed, grads)
+    machine = Machine(seed, grads, **options)
     call(machine.run, length)
     found = call(machine.backward) if grads else []
     return machine.values, machine.seen, found, torch.rand(3)
