@@ -145,8 +145,12 @@ class Ranks:
             if pid is not None and is_alive(pid):
                 os.kill(int(pid), signal.SIGKILL)
         for process in self.processes:
-            process.kill()
-            process.wait()
+            process.terminate()  # A launcher that is killed at once leaves files in /tmp.
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         self.output.close()
 
 

@@ -12,8 +12,6 @@ ON_GPU = os.environ.get("CORTEN_TEST_GPU") == "1"
 if AVAILABLE and not ON_GPU:
     libraries = build()
     os.environ["CORTEN_CUDA_LIB_DIR"] = str(libraries)
-    # Kernels are compiled by g++: once per state of their texts, for all tests.
-    os.environ.setdefault("CUSIM_CACHE", str(libraries / "kernels"))
     os.environ.setdefault("CORTEN_KERNEL_CACHE", str(libraries / "loaded"))
     os.environ.setdefault("CUSIM_DEVICES", "2")
     # A host access to device memory ends the process.

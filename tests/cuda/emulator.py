@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from array import array
 from pathlib import Path
 
@@ -26,8 +27,19 @@ def build():
     libraries = ["libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcudnn.so.9",
                  "libnccl.so.2", "libnvidia-ml.so.1"]
     if not all((out / name).exists() for name in libraries):
+        remove_old(out.parent)
         subprocess.run([SOURCES / "build.sh", out], check=True)
+    os.utime(out)
+    # Kernels are compiled by g++: once per state of their texts, for all tests.
+    os.environ.setdefault("CUSIM_CACHE", str(out / "kernels"))
     return out
+
+
+def remove_old(folder):
+    """Removes the emulators of other states of the sources that have not been used for a day."""
+    for other in folder.glob(f"corten-emulator-{os.getuid()}-*"):
+        if other.stat().st_mtime < time.time() - 86400:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 class CudaError(Exception):

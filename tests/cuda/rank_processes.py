@@ -42,7 +42,8 @@ class RankProcesses(unittest.TestCase):
         paths = [str(HERE), os.environ.get("PYTHONPATH", "")]
         environment = {
             **os.environ, "OMP_NUM_THREADS": "1", "CORTEN_NCCL_LIBRARY": str(build() / "libnccl.so.2"),
-            "PYTHONPATH": os.pathsep.join(path for path in paths if path), **settings,
+            "FAKENCCL_FOLDER": str(self.folder), "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+            **settings,
         }
         for rank in range(size):
             command = [sys.executable, str(path), str(rank), str(size), str(self.folder / "store")]

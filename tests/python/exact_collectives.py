@@ -37,6 +37,16 @@ def under_mpiexec(size):
     return [mpiexec(), *options, "-n", str(size)]
 
 
+def end_launcher(process):
+    """Ends a launcher or a rank. One that is killed at once leaves files in /tmp."""
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 class Ranks:
     """What one rank checks."""
 
@@ -239,7 +249,7 @@ def run(backend, size, sizes, limit=None):
             outputs = [process.communicate(timeout=limit) for process in processes]
         finally:
             for process in processes:
-                process.kill()
+                end_launcher(process)
         for process, (output, errors) in zip(processes, outputs, strict=True):
             if process.returncode != 0:
                 raise RuntimeError(f"{backend} on {size} ranks: {output}{errors}")

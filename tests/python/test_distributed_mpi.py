@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 import corten.distributed as dist
-from exact_collectives import mpiexec, run, under_mpiexec
+from exact_collectives import end_launcher, mpiexec, run, under_mpiexec
 
 MPIEXEC = mpiexec()
 AVAILABLE = MPIEXEC is not None and dist.is_available()
@@ -48,8 +48,7 @@ class UnderMpiexec(unittest.TestCase):
             except OSError:
                 pass
         if self.process is not None:
-            self.process.kill()
-            self.process.wait()
+            end_launcher(self.process)
             self.process.stdout.close()
 
     def start(self, text, size, timeout=30):

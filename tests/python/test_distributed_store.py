@@ -20,11 +20,18 @@ def served(**options):
     return c10d.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, **options)
 
 
+def new_folder(test):
+    """The path of a folder that goes with the test."""
+    folder = tempfile.TemporaryDirectory()
+    test.addCleanup(folder.cleanup)
+    return folder.name
+
+
 class Keys(unittest.TestCase):
     """What all stores do."""
 
     def stores(self):
-        folder = tempfile.mkdtemp()
+        folder = new_folder(self)
         yield "hash", c10d.HashStore()
         yield "file", c10d.FileStore(os.path.join(folder, "store"), 1)
         yield "tcp", served()
@@ -215,7 +222,7 @@ class Files(unittest.TestCase):
     """Stores in files."""
 
     def test_the_last_handle_removes_the_file(self):
-        path = os.path.join(tempfile.mkdtemp(), "store")
+        path = os.path.join(new_folder(self), "store")
         one = c10d.FileStore(path, 2)
         one.set("k", "v")
         del one
@@ -227,7 +234,7 @@ class Files(unittest.TestCase):
         self.assertFalse(os.path.exists(path))
 
     def test_a_record_that_ends_early_is_written_over(self):
-        path = os.path.join(tempfile.mkdtemp(), "store")
+        path = os.path.join(new_folder(self), "store")
         store = c10d.FileStore(path, 1)
         store.set("k", "v")
         with open(path, "ab") as file:

@@ -43,7 +43,8 @@ class Programs(unittest.TestCase):
         # Ranks of a user's own program would be told by these.
         clean = {name: value for name, value in os.environ.items() if name not in NAMES}
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**clean, **env}, cwd=self.folder
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
+            env={**clean, "TMPDIR": str(self.folder), **env},
         )
         self.started.append(process)
         return process

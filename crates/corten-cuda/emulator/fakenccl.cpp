@@ -4,6 +4,7 @@
 //   FAKENCCL_VERSION   of the library, 10000 * major + 100 * minor + patch (22800)
 //   FAKENCCL_FAIL      the number of a call, counted from 1, after which communicators report a remote error
 //   FAKENCCL_BLOCKING  1: communicators that are asked not to block are refused
+//   FAKENCCL_FOLDER    where folders of communicators are made (/tmp); those of ranks that did not end well stay
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -313,7 +314,9 @@ struct Config { size_t size; unsigned magic, version; int blocking; };
 API(ncclGetVersion, int *version) { return *version = setting("FAKENCCL_VERSION", 22800), kOk; }
 API(ncclGetUniqueId, Id *id) {
   memset(id, 0, sizeof *id);
-  snprintf(id->bytes, sizeof id->bytes, "/tmp/fakenccl-XXXXXX");
+  const char *folder = getenv("FAKENCCL_FOLDER");
+  int length = snprintf(id->bytes, sizeof id->bytes, "%s/fakenccl-XXXXXX", folder && *folder ? folder : "/tmp");
+  if (length >= int(sizeof id->bytes)) return fail(kSystem, "FAKENCCL_FOLDER is too long");
   return mkdtemp(id->bytes) ? kOk : fail(kSystem, "no folder");
 }
 extern "C" __attribute__((visibility("default"))) const char *ncclGetErrorString(int status) {

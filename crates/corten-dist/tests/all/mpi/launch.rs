@@ -158,6 +158,17 @@ impl Run {
         assert!(all(), "{}: not all survivors ended\n{}", self.what, self.output());
     }
 
+    /// A launcher that is killed at once leaves files in `/tmp`.
+    fn end_launcher(&mut self) {
+        let _ = Command::new("kill").arg(self.child.id().to_string()).stderr(Stdio::null()).status();
+        let end = Instant::now() + Duration::from_secs(10);
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     fn has_ended(&self, rank: usize) -> bool {
         self.folder.join(format!("ended-{rank}")).exists()
     }
@@ -186,8 +197,7 @@ impl Drop for Run {
                 let _ = Command::new("kill").args(["-9", &process]).status();
             }
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end_launcher();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
