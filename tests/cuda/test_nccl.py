@@ -357,3 +357,49 @@ class Alone(CudaTest):
         rows = torch.randn(4, 3).cuda()
         wrapped(rows).sum().backward()
         self.assertTrue(torch.allclose(net.bias.grad.cpu(), torch.full((2,), 4.0)))
+
+
+class Functions(CudaTest):
+    """torch.cuda.nccl: the devices of one process."""
+
+    @unittest.skipUnless(AVAILABLE and not ON_GPU, MISSING)
+    def test_two_devices(self):
+        nccl = torch.cuda.nccl
+        first, second = torch.tensor([1.0, 2.0], device="cuda:0"), torch.tensor([10.0, 20.0], device="cuda:1")
+        results = [torch.zeros(2, device="cuda:0"), torch.zeros(2, device="cuda:1")]
+        self.assertTrue(nccl.is_available([first, second]))
+        self.assertFalse(nccl.is_available([first, first]) or nccl.is_available([first.cpu()]))
+        for number, wanted in enumerate(([11.0, 22.0], [10.0, 40.0], [10.0, 20.0], [1.0, 2.0], [5.5, 11.0])):
+            nccl.all_reduce([first, second], results, op=number)
+            self.assertEqual([result.tolist() for result in results], [wanted] * 2)
+        nccl.reduce((first, second), results[1], root=1)
+        self.assertEqual((results[1].tolist(), second.tolist()), ([11.0, 22.0], [10.0, 20.0]))
+        whole = [torch.zeros(4, device="cuda:0"), torch.zeros(2, 2, device="cuda:1")]
+        nccl.all_gather([first, second], whole)
+        self.assertEqual([result.flatten().tolist() for result in whole], [[1.0, 2.0, 10.0, 20.0]] * 2)
+        streams = [torch.cuda.Stream(device) for device in (0, 1)]
+        for stream in streams:
+            stream.wait_stream(torch.cuda.current_stream(stream.device))
+        nccl.reduce_scatter(whole, results, streams=streams)
+        for stream in streams:
+            stream.synchronize()
+        self.assertEqual([result.tolist() for result in results], [[2.0, 4.0], [20.0, 40.0]])
+        nccl.broadcast([first, second], root=1)
+        nccl.all_reduce([first, second])
+        self.assertEqual((first.tolist(), second.tolist()), ([20.0, 40.0],) * 2)
+        for words, wrong in (
+            ("unique devices", lambda: nccl.all_reduce([first, first])),
+            ("same length", lambda: nccl.all_reduce([first, second], [first])),
+            ("can't be empty", lambda: nccl.all_reduce([])),
+            ("4 are expected", lambda: nccl.all_gather([first, second], results)),
+            ("output 0 must be a dense CUDA tensor", lambda: nccl.all_reduce([first], [first.cpu()])),
+        ):
+            self.assertRaisesRegex(RuntimeError, words, wrong)
+        self.assertRaisesRegex(TypeError, "collection of tensors", nccl.all_reduce, first)
+        self.assertRaisesRegex(ValueError, "from 0 to 4", nccl.all_reduce, [first], op=7)
+
+    @needed
+    def test_one_device(self):
+        x = torch.arange(4.0).cuda()
+        torch.cuda.nccl.all_reduce([x])
+        self.assertEqual(x.tolist(), [0.0, 1.0, 2.0, 3.0])

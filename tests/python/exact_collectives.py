@@ -3,8 +3,11 @@
     python exact_collectives.py [BACKENDS] [RANKS] [SIZES]
 
 BACKENDS are `gloo,mpi`, RANKS `2,4`, SIZES numbers of elements, as `0,1,17,10000000`. Numbers are small, so that
-every result is exact in every dtype; sums of random numbers must have the same bits on all ranks. Prints what was
-checked; the exit code is 1 if anything differs. tests/python/test_distributed_{gloo,mpi}.py run it with small sizes.
+every result is exact in every dtype, and repeat themselves after a prime number of elements, so that expected
+results cost one copy and no piece can stand in for another. Sums of random numbers must have the same bits on all
+ranks. Above a million elements every third pair of a reduction and a collective is run: each collective, and each
+reduction, with every dtype. Prints what was checked; the exit code is 1 if anything differs or takes too long.
+tests/python/test_distributed_{gloo,mpi}.py run it with small sizes.
 """
 
 import datetime
@@ -21,6 +24,12 @@ DTYPES = [
     "float32", "float64", "float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz", "complex32",
     "complex64", "complex128",
 ]
+#: Elements after which what ranks give begins anew.
+PERIOD = 4093
+#: Elements above which every third reduction of a collective is run.
+LARGE = 1_000_000
+#: Seconds that one number of ranks and elements may take.
+LIMIT = 1800
 OPERATIONS = ["SUM", "PRODUCT", "MIN", "MAX", "AVG", "BAND", "BOR", "BXOR", "PREMUL_SUM"]
 
 
@@ -54,9 +63,16 @@ class Ranks:
         self.torch, self.dist, self.checked = torch, dist, 0
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
 
-    def whole(self, count, salt):
-        """Integers of 0 to 3 that belong to a rank, or to what is sent from one to another."""
-        return (self.torch.arange(count) * 7 + salt * 3) % 4
+    def whole(self, count, salt, dtype):
+        """Integers of 0 to 3 that belong to a rank, or to what is sent from one to another; for floats of 8 bits of
+        0 and 1, whose sums they hold. No more than the period."""
+        index = self.torch.arange(min(count, PERIOD)) + 1
+        mixed = index * 2654435761 + (index * index + 77) * (salt + 1) * 40503
+        return (mixed >> 9) % (2 if dtype.itemsize == 1 and dtype.is_floating_point else 4)
+
+    def spread(self, period, count):
+        """So many elements of a period."""
+        return period.repeat(-(-count // PERIOD))[:count] if count > PERIOD else period
 
     def tensor(self, integers, dtype):
         torch = self.torch
@@ -67,7 +83,8 @@ class Ranks:
         return (integers > 1) if dtype == torch.bool else integers.to(dtype)
 
     def mine(self, count, dtype, salt=None):
-        return self.tensor(self.whole(count, self.rank if salt is None else salt), dtype)
+        salt = self.rank if salt is None else salt
+        return self.spread(self.tensor(self.whole(count, salt, dtype), dtype), count)
 
     def same(self, found, expected, what):
         """The same bytes."""
@@ -83,36 +100,62 @@ class Ranks:
         return self.torch.zeros(count, dtype=self.torch.uint8).to(dtype)
 
     def movements(self, count, dtype):
-        dist, size, rank = self.dist, self.size, self.rank
-        last, blanks = size - 1, lambda: [self.empty(count, dtype) for _ in range(size)]
+        for call in (self.broadcast, self.all_gather, self.all_gather_into_tensor, self.gather, self.scatter,
+                     self.all_to_all, self.all_to_all_single, self.send):
+            call(count, dtype)
+
+    def blanks(self, count, dtype):
+        return [self.empty(count, dtype) for _ in range(self.size)]
+
+    def broadcast(self, count, dtype):
         x = self.mine(count, dtype)
-        dist.broadcast(x, last)
-        self.same(x, self.mine(count, dtype, last), "broadcast")
-        outputs = blanks()
-        dist.all_gather(outputs, self.mine(count, dtype))
+        self.dist.broadcast(x, self.size - 1)
+        self.same(x, self.mine(count, dtype, self.size - 1), "broadcast")
+
+    def all_gather(self, count, dtype):
+        outputs = self.blanks(count, dtype)
+        self.dist.all_gather(outputs, self.mine(count, dtype))
         for other, output in enumerate(outputs):
             self.same(output, self.mine(count, dtype, other), "all_gather")
-        whole = self.empty(count * size, dtype)
-        dist.all_gather_into_tensor(whole, self.mine(count, dtype))
-        for other in range(size):
-            self.same(whole[other * count:(other + 1) * count], outputs[other], "all_gather_into_tensor")
-        outputs = blanks() if rank == last else None
-        dist.gather(self.mine(count, dtype), outputs, last)
+
+    def all_gather_into_tensor(self, count, dtype):
+        whole = self.empty(count * self.size, dtype)
+        self.dist.all_gather_into_tensor(whole, self.mine(count, dtype))
+        for other in range(self.size):
+            part = whole[other * count:(other + 1) * count]
+            self.same(part, self.mine(count, dtype, other), "all_gather_into_tensor")
+
+    def gather(self, count, dtype):
+        last = self.size - 1
+        outputs = self.blanks(count, dtype) if self.rank == last else None
+        self.dist.gather(self.mine(count, dtype), outputs, last)
         for other, output in enumerate(outputs or []):
             self.same(output, self.mine(count, dtype, other), "gather")
-        x = self.empty(count, dtype)
-        dist.scatter(x, [self.mine(count, dtype, 10 + other) for other in range(size)] if rank == 0 else None, 0)
-        self.same(x, self.mine(count, dtype, 10 + rank), "scatter")
-        outputs = blanks()
-        dist.all_to_all(outputs, [self.mine(count, dtype, size * rank + other) for other in range(size)])
+
+    def scatter(self, count, dtype):
+        x, everybody = self.empty(count, dtype), range(self.size)
+        given = [self.mine(count, dtype, 10 + other) for other in everybody] if self.rank == 0 else None
+        self.dist.scatter(x, given, 0)
+        self.same(x, self.mine(count, dtype, 10 + self.rank), "scatter")
+
+    def all_to_all(self, count, dtype):
+        size, rank = self.size, self.rank
+        outputs = self.blanks(count, dtype)
+        self.dist.all_to_all(outputs, [self.mine(count, dtype, size * rank + other) for other in range(size)])
         for other, output in enumerate(outputs):
             self.same(output, self.mine(count, dtype, size * other + rank), "all_to_all")
+
+    def all_to_all_single(self, count, dtype):
+        size, rank = self.size, self.rank
         rows = [count + other for other in range(size)]
-        given = self.torch.cat([self.whole(each, size * rank + other) for other, each in enumerate(rows)])
+        given = self.torch.cat([self.mine(each, dtype, size * rank + other) for other, each in enumerate(rows)])
         output = self.empty((count + rank) * size, dtype)
-        dist.all_to_all_single(output, self.tensor(given, dtype), [count + rank] * size, rows)
-        expected = self.torch.cat([self.whole(count + rank, size * other + rank) for other in range(size)])
-        self.same(output, self.tensor(expected, dtype), "all_to_all_single")
+        self.dist.all_to_all_single(output, given, [count + rank] * size, rows)
+        for other, part in enumerate(output.split(count + rank) if count + rank else []):
+            self.same(part, self.mine(count + rank, dtype, size * other + rank), "all_to_all_single")
+
+    def send(self, count, dtype):
+        dist, size, rank = self.dist, self.size, self.rank
         x = self.empty(count, dtype)
         works = [dist.isend(self.mine(count, dtype), (rank + 1) % size), dist.irecv(x, (rank - 1) % size)]
         for work in works:
@@ -121,8 +164,12 @@ class Ranks:
 
     def expected(self, count, dtype, name, salts):
         """The reduction of the operands with these salts."""
+        return self.spread(self.reduced(count, dtype, name, salts), count)
+
+    def reduced(self, count, dtype, name, salts):
+        """The same, no more than the period."""
         torch = self.torch
-        operands = [self.whole(count, salt) for salt in salts]
+        operands = [self.whole(count, salt, dtype) for salt in salts]
         if dtype == torch.bool:
             operands = [(operand > 1).long() for operand in operands]
         elif dtype.is_complex:
@@ -157,32 +204,46 @@ class Ranks:
         return name != "AVG" or dtype != self.torch.bool
 
     def reductions(self, count, dtype):
-        dist, size, rank = self.dist, self.size, self.rank
-        everybody = range(size)
+        dist = self.dist
+        given = [name for name in OPERATIONS if self.exists(name, dtype)]
         for name in OPERATIONS:
             op = dist._make_nccl_premul_sum(2.0) if name == "PREMUL_SUM" else getattr(dist.ReduceOp, name)
-            if not self.exists(name, dtype):
-                try:
-                    dist.all_reduce(self.mine(count, dtype), op)
-                except (RuntimeError, ValueError):
-                    continue
-                raise SystemExit(f"{name} of {dtype} is not refused")
-            expected = self.expected(count, dtype, name, everybody)
-            x = self.mine(count, dtype)
-            dist.all_reduce(x, op)
-            self.same(x, expected, f"all_reduce {name}")
-            x = self.mine(count, dtype)
-            dist.reduce(x, size - 1, op)
-            if rank == size - 1:
-                self.same(x, expected, f"reduce {name}")
-            x = self.empty(count, dtype)
-            dist.reduce_scatter(x, [self.mine(count, dtype, rank + 5 * other) for other in everybody], op)
-            expected = self.expected(count, dtype, name, [other + 5 * rank for other in everybody])
-            self.same(x, expected, f"reduce_scatter {name}")
-            given = self.torch.cat([self.whole(count, rank + 5 * other) for other in everybody])
-            x = self.empty(count, dtype)
-            dist.reduce_scatter_tensor(x, self.tensor(given, dtype), op)
-            self.same(x, expected, f"reduce_scatter_tensor {name}")
+            if name in given:
+                calls = [self.all_reduce, self.reduce, self.reduce_scatter, self.reduce_scatter_tensor]
+                turn = given.index(name) + DTYPES.index(str(dtype).partition(".")[2])
+                for place, call in enumerate(calls):
+                    if count <= LARGE or (place + turn) % 3 == 0:
+                        call(count, dtype, name, op)
+                continue
+            try:
+                dist.all_reduce(self.mine(count, dtype), op)
+            except (RuntimeError, ValueError):
+                continue
+            raise SystemExit(f"{name} of {dtype} is not refused")
+
+    def all_reduce(self, count, dtype, name, op):
+        x = self.mine(count, dtype)
+        self.dist.all_reduce(x, op)
+        self.same(x, self.expected(count, dtype, name, range(self.size)), f"all_reduce {name}")
+
+    def reduce(self, count, dtype, name, op):
+        x = self.mine(count, dtype)
+        self.dist.reduce(x, self.size - 1, op)
+        if self.rank == self.size - 1:
+            self.same(x, self.expected(count, dtype, name, range(self.size)), f"reduce {name}")
+
+    def reduce_scatter(self, count, dtype, name, op):
+        x, everybody = self.empty(count, dtype), range(self.size)
+        self.dist.reduce_scatter(x, [self.mine(count, dtype, self.rank + 5 * other) for other in everybody], op)
+        expected = self.expected(count, dtype, name, [other + 5 * self.rank for other in everybody])
+        self.same(x, expected, f"reduce_scatter {name}")
+
+    def reduce_scatter_tensor(self, count, dtype, name, op):
+        x, everybody = self.empty(count, dtype), range(self.size)
+        given = self.torch.cat([self.mine(count, dtype, self.rank + 5 * other) for other in everybody])
+        self.dist.reduce_scatter_tensor(x, given, op)
+        expected = self.expected(count, dtype, name, [other + 5 * self.rank for other in everybody])
+        self.same(x, expected, f"reduce_scatter_tensor {name}")
 
     def agreement(self, count, dtype):
         """Sums that are rounded: near the exact ones, with the same bits on all ranks."""
@@ -261,13 +322,14 @@ def main(backends="gloo,mpi", ranks="2,4", sizes="0,1,17,100003"):
     for backend in backends.split(","):
         for size in map(int, ranks.split(",")):
             for count in map(int, sizes.split(",")):
-                begun = time.monotonic()
+                begun, which = time.monotonic(), f"{backend}, {size} ranks, {count} elements"
                 try:
-                    print(f"{backend}, {size} ranks, {count} elements: {run(backend, size, [count])} results of rank "
-                          f"0 are right, and all of the others, {time.monotonic() - begun:.1f} s", flush=True)
-                except RuntimeError as error:
+                    checked = run(backend, size, [count], LIMIT)
+                    print(f"{which}: {checked} results of rank 0 are right, and all of the others, "
+                          f"{time.monotonic() - begun:.1f} s", flush=True)
+                except (RuntimeError, subprocess.TimeoutExpired) as error:
                     wrong += 1
-                    print(error, flush=True)
+                    print(f"{which}: {error}", flush=True)
     return wrong
 
 
