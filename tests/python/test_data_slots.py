@@ -24,6 +24,16 @@ class Constant(data.Dataset):
         return torch.full((self.rows,), float(index)), index
 
 
+class Parent(data.Dataset):
+    """Whether the process that made this one runs."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return multiprocessing.parent_process().is_alive()
+
+
 class Varying(Constant):
     def __getitem__(self, index):
         return torch.full((self.rows + 977 * (index // 4),), float(index))
@@ -87,7 +97,7 @@ class Slots(unittest.TestCase):
                 check(self, batch, 4 * place)
 
     def test_memory_and_descriptors_do_not_grow(self):
-        places, counts = set(), set()
+        places, counts, before = set(), set(), len(os.listdir("/proc/self/fd"))
         loader = data.DataLoader(Constant(400), 4, num_workers=1)
         for place, batch in enumerate(loader):
             check(self, batch, 4 * place)
@@ -97,6 +107,12 @@ class Slots(unittest.TestCase):
                 counts.add(len(os.listdir("/proc/self/fd")))
         self.assertLess(len(places), 8)
         self.assertEqual(len(counts), 1)
+        self.assertLessEqual(counts.pop(), before + 2)
+
+    def test_workers_see_that_the_loader_runs(self):
+        for method in ("fork", "spawn", "forkserver"):
+            loader = data.DataLoader(Parent(), 2, num_workers=1, multiprocessing_context=method)
+            self.assertEqual([batch.tolist() for batch in loader], [[True, True]] * 2, method)
 
     def test_sizes_that_change(self):
         for place, batch in enumerate(data.DataLoader(Varying(), 4, num_workers=1)):

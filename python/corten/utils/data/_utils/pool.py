@@ -8,6 +8,7 @@ import os
 import select
 import time
 import weakref
+from multiprocessing import util
 
 from corten.multiprocessing import _segments
 
@@ -39,10 +40,8 @@ class _Link:
         self.inbox, self.outbox = channel.Inbox(end, wait=False), channel.Outbox(end)
         self.slots = LoaderSlots()
         self.told_to_end = False
-        self.handle = _process_handle(process.pid)
-        # A process that was forked at the same moment may hold the sentinel's pipe open; the handle of
-        # the process itself is readable when, and only when, it has ended.
-        self.watched = [end.fileno(), process.sentinel if self.handle is None else self.handle]
+        _watch_by_handle(process)
+        self.watched = [end.fileno(), process.sentinel]
 
     def close(self):
         """Closes the stream; the worker reads its end."""
@@ -53,16 +52,31 @@ class _Link:
         self.outbox.close()
         self.inbox.close()
         self.end.close()
-        if self.handle is not None:
-            os.close(self.handle)
-            self.handle = None
 
 
-def _process_handle(pid):
+def _watch_by_handle(process):
+    """Puts the handle of a process in the place of the pipes between it and this one.
+
+    Of the sentinel's pipe, a process that was forked at the same moment may hold the other end, while the handle is
+    readable when, and only when, the process has ended. The other pipe tells the worker of this one's end, for which
+    it takes a handle as well (`worker._watch_loader`). A server of processes sends exit codes through the
+    sentinel's pipe, which stays.
+    """
+    popen = process._popen
+    pipes = set(getattr(popen.finalizer, "_args", ())) if popen.finalizer is not None else set()
+    if len(pipes) != 2 or popen.sentinel not in pipes:
+        return
     try:
-        return os.pidfd_open(pid)
+        handle = os.pidfd_open(process.pid)
     except (AttributeError, OSError):
-        return None
+        return
+    if popen.method != "forkserver":
+        os.dup2(handle, popen.sentinel, inheritable=False)
+    os.close(handle)
+    popen.finalizer.cancel()
+    popen.finalizer = util.Finalize(popen, util.close_fds, (popen.sentinel,))
+    pipes.remove(popen.sentinel)
+    os.close(pipes.pop())
 
 
 class WorkerPool:

@@ -122,18 +122,26 @@ def _behave_as_worker():
     corten.set_num_threads(1)
     loader = multiprocessing.parent_process()
     if loader is not None:
-        threading.Thread(target=_end_after, args=(loader.pid,), daemon=True).start()
+        threading.Thread(target=_end_after, args=(loader.pid, _watch_loader(loader)), daemon=True).start()
 
 
-def _end_after(pid):
+def _watch_loader(loader):
+    """Puts the handle of the loader's process in the place of the pipe whose other end it closes; the descriptor, or
+    None where processes have no handles."""
+    try:
+        handle = os.pidfd_open(loader.pid)
+    except (AttributeError, OSError):
+        return None
+    os.dup2(handle, loader._sentinel, inheritable=False)
+    os.close(handle)
+    return loader._sentinel
+
+
+def _end_after(pid, handle):
     """Ends this process when another has ended, in the midst of a sample too."""
     import select
 
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        handle = None
-    except (AttributeError, OSError):
+    if handle is None:
         while _exists(pid):
             time.sleep(_GRACE)
     else:
