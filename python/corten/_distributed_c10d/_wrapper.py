@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import corten
 
+from ._enums import OpType
 from ._groups import Backend
+from ._works import done
 
 #: Calls whose tensors need not have one size on all ranks.
 _ANY_SIZE = ("alltoall", "alltoall_base")
@@ -22,6 +24,7 @@ class _ProcessGroupWrapper(Backend):
     def __init__(self, pg, gloo_pg):
         super().__init__(pg.rank(), pg.size())
         self.wrapped_pg, self._watch, self._number = pg, gloo_pg, 0
+        self._recorded = None
 
     def name(self):
         """The name of what is wrapped."""
@@ -52,6 +55,21 @@ class _ProcessGroupWrapper(Backend):
         """The barrier of the back end that compares."""
         self._watch.monitored_barrier(timeout, wait_all_ranks)
 
+    def eager_connect_single_device(self, device=None):
+        """Connects what is wrapped."""
+        self.wrapped_pg.eager_connect_single_device(device)
+
+    def _start_coalescing(self):
+        self._recorded = []
+
+    def _end_coalescing(self):
+        recorded, self._recorded = self._recorded, None
+        calls = [each for some, _ in recorded for each in some]
+        outputs = [tensor for _, some in recorded for tensor in some]
+        if not calls:
+            return done([])
+        return self.wrapped_pg._begin("coalesced", (), calls, None, outputs, OpType.COALESCED)
+
     def _get_sequence_number_for_group(self):
         return self.wrapped_pg._get_sequence_number_for_group()
 
@@ -59,6 +77,9 @@ class _ProcessGroupWrapper(Backend):
         if name not in _POINT_TO_POINT:
             self._number += 1
             self._compare(self._fingerprint(name, calls, op_type))
+        if self._recorded is not None:
+            self._recorded.append((calls, outputs))
+            return None
         return getattr(self.wrapped_pg, name)(*arguments)
 
     def _fingerprint(self, name, calls, op_type):

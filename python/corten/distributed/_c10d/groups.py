@@ -16,8 +16,8 @@ import corten
 from corten._C import _distributed_c10d as native
 from corten._C._distributed_c10d import PrefixStore, ProcessGroup, Store
 from corten.distributed._c10d.backends import (
-    Backend, BackendConfig, _get_default_backend_type_for_backend_config, _get_default_timeout, make_backend,
-    mpi_launched,
+    Backend, BackendConfig, _get_default_backend_type_for_backend_config, _get_default_timeout, is_gloo_available,
+    make_backend, mpi_launched,
 )
 from corten.distributed._c10d.world import (
     GroupMember, _get_default_group, _rank_not_in_group, _resolve_process_group, _update_default_pg, _world,
@@ -284,7 +284,7 @@ def _filled_group(config, store, options, backend, backend_options, device_id):
         if name not in made:
             options.store = PrefixStore(f"{device}/", store)
             options.process_group = pg
-            made[name] = make_backend(name, options, backend_options)
+            made[name] = _compared(name, make_backend(name, options, backend_options), options)
         found = made[name]
         if found is None:
             return None
@@ -303,6 +303,16 @@ def _filled_group(config, store, options, backend, backend_options, device_id):
         kind = Backend.backend_type_map.get(name, ProcessGroup.BackendType.CUSTOM)
         pg._register_backend(corten.device(device), kind, found)
     return pg
+
+
+def _compared(name, backend, options):
+    """The back end, or with ``TORCH_DISTRIBUTED_DEBUG=DETAIL`` one that compares calls of the ranks before they run."""
+    level = native.get_debug_level()
+    if level != native.DebugLevel.DETAIL or name not in (Backend.GLOO, Backend.NCCL) or not is_gloo_available():
+        return backend
+    store = PrefixStore(f"compares:{name}", options.store)
+    watch = native.ProcessGroupGloo(store, options.group_rank, options.group_size, timeout=options.timeout)
+    return native._ProcessGroupWrapper(backend, watch)
 
 
 def _default_type(backend, config, device_id):
