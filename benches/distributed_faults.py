@@ -40,8 +40,9 @@ timeout = datetime.timedelta(seconds={timeout})
 if backend == "mpi":
     dist.init_process_group("mpi", timeout=timeout)
 else:
-    dist.init_process_group(backend, init_method=f"file://{{folder}}/store", rank=int(sys.argv[3]),
-                            world_size=int(sys.argv[4]), timeout=timeout)
+    meeting = sys.argv[5] if len(sys.argv) > 5 else f"file://{{folder}}/store"
+    dist.init_process_group(backend, init_method=meeting, rank=int(sys.argv[3]), world_size=int(sys.argv[4]),
+                            timeout=timeout)
 rank, size = dist.get_rank(), dist.get_world_size()
 def say(name, text):
     with open(f"{{folder}}/part-{{rank}}", "w") as file:

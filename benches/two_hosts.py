@@ -2,9 +2,12 @@
 
     cargo test -p corten-dist --no-run      # names the executable
     sudo python benches/two_hosts.py target/debug/deps/all-… [REPEATS]
+    sudo PYTHONPATH=python python benches/two_hosts.py package [REPEATS]
 
-The programs are those of crates/corten-dist/tests/all/gloo. Needs root, iproute2 and Linux's veth; says so and
-ends where it has not got them. Exits with 1 when a rank does not do what it should.
+The programs are those of crates/corten-dist/tests/all/gloo. With the word `package` instead of the executable they are
+those of distributed_faults.py, over the package of PYTHONPATH: two ranks on one host and one on the other, of which
+each must name one that it cannot reach. Needs root, iproute2 and Linux's veth; says so and ends where it has not got
+them. Exits with 1 when a rank does not do what it should.
 """
 
 import os
@@ -12,6 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
+
+import distributed_faults
 
 HOSTS = ["corten-host0", "corten-host1"]
 LINKS = ["corten0", "corten1"]
@@ -99,6 +105,75 @@ class Ranks:
         raise SystemExit(f"two_hosts: {self.program}: {what}{outputs}")
 
 
+class Package:
+    """Two ranks on the first host, with the store, and one on the second."""
+
+    number = 0
+
+    def __init__(self, call, folder):
+        Package.number += 1
+        self.folder, self.ranks = Path(folder), []
+        program = self.folder / "program.py"
+        text = distributed_faults.PROGRAM.format(call=distributed_faults.CALLS[call], timeout=TIMEOUT)
+        program.write_text(text)
+        meeting = f"tcp://{ADDRESSES[0]}:{PORT + 1000 + Package.number % 1000}"
+        for rank, host in enumerate([0, 0, 1]):
+            environment = os.environ | {"GLOO_SOCKET_IFNAME": LINKS[host], "OMP_NUM_THREADS": "1"}
+            command = ["ip", "netns", "exec", HOSTS[host], sys.executable, program, folder, "gloo", str(rank), "3"]
+            with open(self.folder / f"output-{rank}", "w") as file:
+                self.ranks.append(subprocess.Popen([*command, meeting], env=environment, stdout=file, stderr=file))
+
+    def said(self, name, rank):
+        path = self.folder / f"{name}-{rank}"
+        return path.read_text() if path.exists() else None
+
+    def wait_for(self, ready, seconds):
+        end = time.monotonic() + seconds
+        while not ready() and time.monotonic() < end:
+            time.sleep(0.01)
+        return ready()
+
+    def fault(self):
+        """What went wrong, or nothing."""
+        if not self.wait_for(lambda: all(self.said("running", rank) for rank in range(3)), 60):
+            return "did not start: " + "".join(self.said("output", rank) for rank in range(3))
+        link("down")
+        self.wait_for(lambda: all(process.poll() is not None for process in self.ranks), TIMEOUT + 5)
+        for rank, other in enumerate([2, 2, 0]):
+            said, code = self.said("noticed", rank), self.ranks[rank].poll()
+            if said is None or not said.startswith("DistBackendError") or f"Rank {other} did not report" not in said:
+                return f"rank {rank} says: {said}"
+            if code != 0:
+                return f"rank {rank} has ended with {code}"
+        return None
+
+    def end(self):
+        link("up")
+        for process in self.ranks:
+            process.kill()
+            process.wait()
+
+
+def package(repeats):
+    right = 0
+    for _ in range(repeats):
+        for call in distributed_faults.CALLS:
+            with tempfile.TemporaryDirectory() as folder:
+                ranks = Package(call, folder)
+                try:
+                    wrong = ranks.fault()
+                finally:
+                    ranks.end()
+            right += wrong is None
+            if wrong is not None:
+                print(f"{call}: {wrong}", flush=True)
+    tried = repeats * len(distributed_faults.CALLS)
+    print(f"the link cut in the middle of a call: {right} of {tried} right: named by all three ranks within "
+          f"{TIMEOUT + 5:.0f} s, which then ended by themselves")
+    if right != tried:
+        raise SystemExit(1)
+
+
 def main(executable, repeats):
     for program in ["values", "reductions", "agreement", "transfers"]:
         begun = time.monotonic()
@@ -128,6 +203,7 @@ if __name__ == "__main__":
         remove()
         raise SystemExit(f"two_hosts: not run: {getattr(error, 'stderr', None) or error}") from None
     try:
-        main(os.path.abspath(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+        repeats = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+        package(repeats) if sys.argv[1] == "package" else main(os.path.abspath(sys.argv[1]), repeats)
     finally:
         remove()
