@@ -94,7 +94,8 @@ class Ranks:
 
         self.checked += 1
         if found.dtype != expected.dtype or not self.torch.equal(raw(found), raw(expected)):
-            raise SystemExit(f"rank {self.rank} of {self.size}: {what} of {expected.numel()} x {expected.dtype} differs")
+            which = f"{what} of {expected.numel()} x {expected.dtype}"
+            raise SystemExit(f"rank {self.rank} of {self.size}: {which} differs")
 
     def empty(self, count, dtype):
         return self.torch.zeros(count, dtype=self.torch.uint8).to(dtype)

@@ -272,5 +272,8 @@ def reduce_scatter(inputs, outputs, op=SUM, streams=None, comms=None):
     options = _native().ReduceScatterOptions()
     options.reduceOp = _operation("reduce_scatter", op)
     _check("reduce_scatter", inputs, outputs, output_share=len(inputs))
-    _run("reduce_scatter", inputs, streams, comms,
-         lambda rank, at: rank._reduce_scatter_base(outputs[at].detach().view(-1), inputs[at].detach().view(-1), options))
+
+    def call(rank, at):
+        return rank._reduce_scatter_base(outputs[at].detach().view(-1), inputs[at].detach().view(-1), options)
+
+    _run("reduce_scatter", inputs, streams, comms, call)

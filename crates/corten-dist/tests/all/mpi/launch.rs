@@ -160,7 +160,8 @@ impl Run {
 
     /// A launcher that is killed at once leaves files in `/tmp`.
     fn end_launcher(&mut self) {
-        let _ = Command::new("kill").arg(self.child.id().to_string()).stderr(Stdio::null()).status();
+        let _ =
+            Command::new("kill").arg(self.child.id().to_string()).stderr(Stdio::null()).status();
         let end = Instant::now() + Duration::from_secs(10);
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20));
