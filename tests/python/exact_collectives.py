@@ -60,15 +60,19 @@ class Ranks:
     """What one rank checks."""
 
     def __init__(self, torch, dist):
-        self.torch, self.dist, self.checked = torch, dist, 0
+        self.torch, self.dist, self.checked, self.periods = torch, dist, 0, {}
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
 
     def whole(self, count, salt, dtype):
         """Integers of 0 to 3 that belong to a rank, or to what is sent from one to another; for floats of 8 bits of
         0 and 1, whose sums they hold. No more than the period."""
-        index = self.torch.arange(min(count, PERIOD)) + 1
-        mixed = index * 2654435761 + (index * index + 77) * (salt + 1) * 40503
-        return (mixed >> 9) % (2 if dtype.itemsize == 1 and dtype.is_floating_point else 4)
+        values = 2 if dtype.itemsize == 1 and dtype.is_floating_point else 4
+        key = min(count, PERIOD), salt, values
+        if key not in self.periods:
+            index = self.torch.arange(key[0]) + 1
+            mixed = index * 2654435761 + (index * index + 77) * (salt + 1) * 40503
+            self.periods[key] = (mixed >> 9) % values
+        return self.periods[key]
 
     def spread(self, period, count):
         """So many elements of a period."""
@@ -80,7 +84,7 @@ class Ranks:
             parts = torch.stack([integers, (integers + 1) % 4], -1)
             halves = {torch.complex32: torch.float16, torch.complex64: torch.float32}
             return torch.view_as_complex(parts.to(halves.get(dtype, torch.float64)).contiguous())
-        return (integers > 1) if dtype == torch.bool else integers.to(dtype)
+        return (integers > 1) if dtype == torch.bool else integers.to(dtype, copy=True)
 
     def mine(self, count, dtype, salt=None):
         salt = self.rank if salt is None else salt
