@@ -14,6 +14,9 @@ import corten.distributed as dist
 
 if AVAILABLE and not ON_GPU:
     os.environ["CORTEN_NCCL_LIBRARY"] = str(build() / "libnccl.so.2")
+    #: Communicators that are kept for the process leave folders.
+    FOLDERS = tempfile.TemporaryDirectory()
+    os.environ["FAKENCCL_FOLDER"] = FOLDERS.name
 
 needed = usable
 if ON_GPU and not dist.is_nccl_available():
