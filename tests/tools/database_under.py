@@ -324,12 +324,27 @@ def one_entry(number, options, pipe):
     pipe.send(None)
 
 
+def prepare():
+    """Imports and makes what every entry's process would have to."""
+    from importlib import import_module
+
+    for library in ("corten", "torch"):
+        for name in ("fx.experimental.proxy_tensor", "fx.experimental.symbolic_shapes", "_subclasses.fake_tensor",
+                     "_subclasses.functional_tensor", "_decomp", "func"):
+            import_module(f"{library}.{name}")
+    import_module("corten._decomp").core_aten_decompositions()
+    decomposed_by_pytorch()
+    carried.function(torch.add)
+
+
 def run_all(options):
     """The outcomes of all entries: lists of (entry, way, variant, dtype, sample, outcome, why, how PyTorch refuses)."""
     context = multiprocessing.get_context("fork")
     known = kept(options)
     waiting = [number for number in range(len(OPS)) if to_run(known.get(OPS[number].full_name), options)][::-1]
     running = []
+    if waiting:
+        prepare()
     while waiting or running:
         while waiting and len(running) < options.jobs:
             running.append(Entry(context, waiting.pop(), options))
