@@ -1,6 +1,7 @@
 """PyTorch's operator database under everything that takes programs as data.
 
-    PYTHONPATH=python PYTHON_WITH_TORCH tests/tools/database_under.py --jobs 2 --json found.json
+    PYTHONPATH=python PYTHON_WITH_TORCH tests/tools/database_under.py --jobs 2 --json found.jsonl
+    PYTHONPATH=python PYTHON_WITH_TORCH tests/tools/database_under.py --json found.jsonl --failed
     PYTHONPATH=python PYTHON_WITH_TORCH tests/tools/database_under.py --ways fake,symbolic --ops add,nn.functional.gelu
 
 Every sample that an operator takes eagerly is run once more under each way:
@@ -323,50 +324,97 @@ def one_entry(number, options, pipe):
     pipe.send(None)
 
 
+def prepare():
+    """Imports and makes what every entry's process would have to."""
+    from importlib import import_module
+
+    for library in ("corten", "torch"):
+        for name in ("fx.experimental.proxy_tensor", "fx.experimental.symbolic_shapes", "_subclasses.fake_tensor",
+                     "_subclasses.functional_tensor", "_decomp", "func"):
+            import_module(f"{library}.{name}")
+    import_module("corten._decomp").core_aten_decompositions()
+    decomposed_by_pytorch()
+    carried.function(torch.add)
+
+
 def run_all(options):
     """The outcomes of all entries: lists of (entry, way, variant, dtype, sample, outcome, why, how PyTorch refuses)."""
     context = multiprocessing.get_context("fork")
-    outcomes, waiting, running = [], list(range(len(OPS)))[::-1], []
+    known = kept(options)
+    waiting = [number for number in range(len(OPS)) if to_run(known.get(OPS[number].full_name), options)][::-1]
+    running = []
+    if waiting:
+        prepare()
     while waiting or running:
         while waiting and len(running) < options.jobs:
-            number = waiting.pop()
-            receive, send = context.Pipe(False)
-            process = context.Process(target=one_entry, args=(number, options, send), daemon=True)
-            process.start()
-            send.close()
-            running.append([process, receive, number, time.monotonic()])
-        for item in list(running):
-            process, receive, number, begun = item
-            done = False
-            while not done and receive.poll(0.02):
-                try:
-                    got = receive.recv()
-                except EOFError:
-                    done = True
-                    outcomes.append((OPS[number].full_name, "process", "", "", 0, "died", f"exit {process.exitcode}", None))
-                    break
-                if got is None:
-                    done = True
-                elif got[0] != "at":
-                    outcomes.append((OPS[number].full_name, *got))
-            if not done and time.monotonic() - begun > options.timeout:
-                os.kill(process.pid, signal.SIGKILL)
-                outcomes.append((OPS[number].full_name, "process", "", "", 0, "died", "timeout", None))
-                done = True
-            if done:
-                process.join()
-                running.remove(item)
-                if options.json and number % 20 == 0:
-                    save(outcomes, options)
-                if options.progress:
-                    print(OPS[number].full_name, file=sys.stderr, flush=True)
-    return outcomes
+            running.append(Entry(context, waiting.pop(), options))
+        for entry in [one for one in running if one.finished(options)]:
+            running.remove(entry)
+            known[entry.name] = entry.outcomes
+            keep(entry, options)
+            if options.progress:
+                print(entry.name, file=sys.stderr, flush=True)
+    return [(name, *outcome) for name, outcomes in known.items() for outcome in outcomes]
 
 
-def save(outcomes, options):
-    """Writes what is known so far."""
-    with open(options.json, "w") as file:
-        json.dump(outcomes, file)
+class Entry:
+    """An entry that runs in a process of its own, and what that has sent."""
+
+    def __init__(self, context, number, options):
+        self.name, self.outcomes, self.begun = OPS[number].full_name, [], time.monotonic()
+        self.receive, send = context.Pipe(False)
+        self.process = context.Process(target=one_entry, args=(number, options, send), daemon=True)
+        self.process.start()
+        send.close()
+
+    def finished(self, options):
+        """Takes what has come; whether the process has ended, or has taken too long and is ended."""
+        while self.receive.poll(0.02):
+            try:
+                got = self.receive.recv()
+            except EOFError:
+                self.process.join()
+                self.outcomes.append(("process", "", "", 0, "died", f"exit {self.process.exitcode}", None))
+                return True
+            if got is None:
+                self.process.join()
+                return True
+            if got[0] != "at":
+                self.outcomes.append(got)
+        if time.monotonic() - self.begun <= options.timeout:
+            return False
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.join()
+        self.outcomes.append(("process", "", "", 0, "died", "timeout", None))
+        return True
+
+
+def kept(options):
+    """The outcomes by entry that the file has, the newest of each."""
+    if not options.json or not os.path.exists(options.json):
+        return {}
+    with open(options.json) as file:
+        return {name: list(map(tuple, outcomes)) for name, outcomes in map(json.loads, file)}
+
+
+def keep(entry, options):
+    """Adds what an entry gave to the file."""
+    if options.json:
+        with open(options.json, "a") as file:
+            file.write(json.dumps([entry.name, entry.outcomes]) + "\n")
+
+
+def fails(outcome):
+    """Whether an outcome is neither equality nor a refusal by both; without the name of its entry."""
+    way, _, _, _, found, _, there = outcome
+    return way == "process" or way != "eager" and found != "equal" and not (found == "raises" and there)
+
+
+def to_run(outcomes, options):
+    """Whether an entry with these outcomes is run (again)."""
+    if options.report:
+        return False
+    return outcomes is None or options.failed and any(map(fails, outcomes))
 
 
 def general(why):
@@ -381,7 +429,7 @@ def report(outcomes, options):
         mine = [one for one in outcomes if one[1] == way]
         equal = [one for one in mine if one[5] == "equal"]
         both = [one for one in mine if one[5] == "raises" and one[7]]
-        bad = [one for one in mine if one[5] != "equal" and not (one[5] == "raises" and one[7])]
+        bad = [one for one in mine if fails(one[1:])]
         entries, failing = {one[0] for one in mine}, {one[0] for one in bad}
         refusing = {one[0] for one in both} - failing
         share = 100 * (len(mine) - len(bad)) / max(1, len(mine))
@@ -394,7 +442,7 @@ def report(outcomes, options):
     for way in options.ways:
         kinds = collections.defaultdict(list)
         for one in outcomes:
-            if one[1] == way and one[5] != "equal" and not (one[5] == "raises" and one[7]):
+            if one[1] == way and fails(one[1:]):
                 kinds[one[5], general(one[6])].append(one)
         for (outcome, why), found in sorted(kinds.items(), key=lambda kind: -len(kind[1]))[:options.kinds]:
             names = sorted({one[0] for one in found})
@@ -412,16 +460,15 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=600)
     parser.add_argument("--kinds", type=int, default=25)
-    parser.add_argument("--json")
+    parser.add_argument("--json", help="a file of outcomes, an entry a line; entries that it has are not run again")
+    parser.add_argument("--failed", action="store_true", help="runs entries again that fail in the file")
+    parser.add_argument("--report", action="store_true", help="runs nothing: the figures of the file")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--progress", action="store_true")
     options = parser.parse_args()
     options.ways = options.ways.split(",")
     OPS.extend(carried.database(set(filter(None, options.ops.split(",")))))
-    outcomes = run_all(options)
-    if options.json:
-        save(outcomes, options)
-    report(outcomes, options)
+    report(run_all(options), options)
 
 
 OPS = []

@@ -116,19 +116,29 @@ def zero(self):
 @register_decomposition(aten.linspace.default)
 def linspace(start, end, steps, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Evenly spaced numbers."""
+    is_complex = isinstance(start, complex) or isinstance(end, complex)
     dtype = dtype or corten.get_default_dtype()
-    if steps < 2 and dtype.is_floating_point and not isinstance(start, complex) and not isinstance(end, complex):
+    dtype = dtype.to_complex() if is_complex and not dtype.is_complex else dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        start, end = int(start), int(end)
+    if steps < 2:
+        first = complex(start) if dtype.is_complex else start
         return aten.full.default(
-            [steps], start, dtype=dtype, layout=layout or corten.strided, device=device, pin_memory=bool(pin_memory)
+            [steps], first, dtype=dtype, layout=layout or corten.strided, device=device, pin_memory=bool(pin_memory)
         )
-    if steps < 2 or not dtype.is_floating_point or isinstance(start, complex) or isinstance(end, complex):
-        return NotImplemented
-    compute = corten.float32 if dtype in (corten.float16, corten.bfloat16) else dtype
+    compute = computed_in(dtype)
     step = (end - start) / (steps - 1)
     places = corten.arange(0, steps, device=device)
     up, down = places.to(compute), (steps - 1 - places).to(compute)
     made = corten.where(places < steps / 2, up * step + start, end - down * step)
     return made if made.dtype == dtype else made.to(dtype)
+
+
+def computed_in(dtype):
+    """The dtype in which spaced numbers of another are computed: a wide one for integers, as kernels do."""
+    if dtype.is_floating_point or dtype.is_complex:
+        return corten.float32 if dtype in (corten.float16, corten.bfloat16) else dtype
+    return corten.float64
 
 
 @register_decomposition(aten.linalg_cross.default)

@@ -252,10 +252,25 @@ def _zero(self):
 @register_decomposition(aten.logaddexp.default)
 def logaddexp(self, other):
     """``log(exp(self) + exp(other))``."""
+    if self.is_complex():
+        return _logaddexp_complex(self, other)
     more = self >= other
     high, low = corten.where(more, self, other), corten.where(more, other, self)
     same = corten.logical_and(corten.logical_not(corten.isfinite(self)), self == other)
     return corten.where(same, self, high + corten.log1p(corten.exp(low - high)))
+
+
+def _logaddexp_complex(self, other):
+    """The sum from the number with the greater real part; NaN in both parts where one is NaN."""
+    more = self.real >= other.real
+    high, low = corten.where(more, self, other), corten.where(more, other, self)
+    same = corten.logical_and(corten.logical_not(corten.isfinite(self.real)), self.real == other.real)
+    at_ends = corten.where(low.real < 0, low, corten.log(corten.exp(low) + corten.exp(high)))
+    made = corten.where(same, at_ends, high + corten.log1p(corten.exp(low - high)))
+    nan = aten.scalar_tensor.default(
+        complex(math.nan, math.nan), dtype=self.dtype, layout=corten.strided, device=self.device
+    )
+    return corten.where(corten.isnan(low), nan, made)
 
 
 @register_decomposition(aten.logaddexp2.default)

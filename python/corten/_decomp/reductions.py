@@ -137,8 +137,9 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     """The norm of vectors."""
     value = self if dtype is None else self.to(dtype)
     dims = dim if dim is None or dim else None
-    if value.is_complex() or (ord in (math.inf, -math.inf) and value.numel() == 0):
+    if ord in (math.inf, -math.inf) and value.numel() == 0:
         return NotImplemented
+    value = corten.abs(value) if value.is_complex() else value
     wide = _wide(value)
     if ord == math.inf:
         made = aten.amax.default(corten.abs(wide), dims or [], keepdim)

@@ -7,6 +7,7 @@ import math
 import corten
 from corten import ops
 
+from .images import computed_in
 from ._register import is_dense, register_decomposition
 
 aten = ops.aten
@@ -25,10 +26,8 @@ def _line(start, end, steps, compute, device):
     return corten.where(places < steps / 2, low, end - step * down)
 
 
-def _spread(start, end, steps, dtype, compute, device):
-    if dtype.is_complex or any(_is_tensor(one) and one.dtype.is_complex for one in (start, end)):
-        return None
-    start, end = (one.to(corten.float64) if _is_tensor(one) else one for one in (start, end))
+def _spread(start, end, steps, compute, device):
+    start, end = (_wide(one) if _is_tensor(one) else one for one in (start, end))
     device = device or next((one.device for one in (start, end) if _is_tensor(one)), None)
     if steps < 2:
         if _is_tensor(start):
@@ -37,16 +36,29 @@ def _spread(start, end, steps, dtype, compute, device):
     return _line(start, end, steps, compute, device)
 
 
+def _wide(tensor):
+    return tensor.to(corten.complex128 if tensor.is_complex() else corten.float64)
+
+
+def _as_held(number, dtype):
+    """A number as an integer where the result has integers."""
+    if dtype.is_floating_point or dtype.is_complex:
+        return number
+    return number.to(dtype) if _is_tensor(number) else int(number)
+
+
+def _has_complex(*numbers):
+    return any(one.is_complex() if _is_tensor(one) else isinstance(one, complex) for one in numbers)
+
+
 @register_decomposition([aten.linspace.Tensor_Tensor, aten.linspace.Tensor_Scalar, aten.linspace.Scalar_Tensor])
 def linspace_of_tensors(start, end, steps, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Evenly spaced numbers."""
     dtype = dtype or corten.get_default_dtype()
-    if not dtype.is_floating_point:
-        return NotImplemented
-    compute = corten.float32 if dtype.itemsize < 4 else dtype
-    made = _spread(start, end, steps, dtype, compute, device)
-    if made is None:
-        return NotImplemented
+    if _has_complex(start, end) and not dtype.is_complex:
+        dtype = dtype.to_complex()
+    start, end = _as_held(start, dtype), _as_held(end, dtype)
+    made = _spread(start, end, steps, computed_in(dtype), device)
     return made if made.dtype == dtype else made.to(dtype)
 
 
@@ -56,10 +68,11 @@ def linspace_of_tensors(start, end, steps, *, dtype=None, layout=None, device=No
 def logspace(start, end, steps, base=10.0, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Powers of a number, evenly spaced."""
     dtype = dtype or corten.get_default_dtype()
-    if not dtype.is_floating_point or isinstance(start, complex) or isinstance(end, complex) or base < 0:
-        return NotImplemented
-    made = _spread(start, end, steps, dtype, corten.float64, device)
-    return NotImplemented if made is None else aten.pow.Scalar(base, made).to(dtype)
+    if _has_complex(start, end) and not dtype.is_complex:
+        dtype = dtype.to_complex()
+    compute = corten.complex128 if dtype.is_complex else corten.float64
+    start, end = _as_held(start, dtype), _as_held(end, dtype)
+    return aten.pow.Scalar(base, _spread(start, end, steps, compute, device)).to(dtype)
 
 
 @register_decomposition(aten.hann_window.default)

@@ -181,7 +181,9 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
         second = second + offset
     same = first == second.unsqueeze(-1)
     shape = [size if place in (dim1, dim2) else 1 for place in range(rank)]
-    return corten.where(same.view(shape), made, 0)
+    if made.dtype == corten.bool:
+        return corten.logical_and(same.view(shape), made).clone(memory_format=corten.contiguous_format)
+    return corten.where(same.view(shape), made, 0).contiguous()
 
 
 # Factories
@@ -379,6 +381,11 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
 @opmath
 def addr(self, vec1, vec2, *, beta=1, alpha=1):
     """``beta * self`` and ``alpha`` times an outer product."""
+    if self.dtype == vec1.dtype == vec2.dtype == corten.bool:
+        outer = vec1.view([vec1.shape[0], 1]) * vec2
+        if not alpha:
+            outer = corten.full_like(outer, False)
+        return corten.logical_or(self.expand(vec1.shape[0], vec2.shape[0]), outer) if beta else outer
     if beta == 0:
         return alpha * (vec1.view([vec1.shape[0], 1]) * vec2)
     base = beta * self.expand(vec1.shape[0], vec2.shape[0])

@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 _Tensor = _C.Tensor
+_strided = corten.strided
 
 
 def _to_functional_tensor(t):
@@ -199,11 +200,20 @@ def _write_back(given, wrapper):
     value = state.value
     if value is given:
         return
+    if _shares_memory(given, value):
+        # Nothing was written: a copy would read what it writes.
+        given.as_strided_(value.size(), value.stride(), value.storage_offset())
+        return
     if given.nbytes != value.nbytes:
         given.resize_(value.size())
     if given.size() != value.size():
         given.as_strided_(value.size(), value.stride())
     given.copy_(value)
+
+
+def _shares_memory(given, value):
+    strided = given.layout == value.layout == _strided
+    return strided and given.dtype == value.dtype and given.untyped_storage()._cdata == value.untyped_storage()._cdata
 
 
 class _Block:

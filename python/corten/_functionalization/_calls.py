@@ -243,11 +243,15 @@ def _values_written(call, targets, args, kwargs):
     with Below(call.level):
         result = _overload(form.functional)(*args, **kept)
     results = list(result) if isinstance(result, (list, tuple)) else [result]
-    if outputs or len(form.written) == 1:
+    if outputs or len(form.written) == 1 and _returns_written(form):
         return flat(results)
     # What the operator returns comes first, what it writes behind.
     count = len(form.written)
     return flat(results[len(results) - count:]) + results[:len(results) - count]
+
+
+def _returns_written(form):
+    return any(one.alias_info is not None and one.alias_info.is_write for one in form.schema.returns)
 
 
 def _written_to_copies(call, args, kwargs):

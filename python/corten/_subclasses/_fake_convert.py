@@ -112,17 +112,16 @@ class FakeTensorConverter:
             made.requires_grad_(True)
             with fake_mode, corten.enable_grad():
                 made = made.view_as(made) if t._is_view() else made.clone()
-        if t.is_conj():
-            made = made.conj()
-        return made
+        return _with_bits(made, t)
 
     def _view(self, fake_mode, base, t):
         """A view of a stand-in, with or without history as the view that it stands for."""
         with fake_mode:
             if t.dtype != base.dtype:
+                base = base.conj() if base.is_conj() else base
                 base = corten.view_as_real(base) if base.is_complex() and not t.is_complex() else base.view(t.dtype)
             with corten.set_grad_enabled(t.requires_grad and not t.is_leaf):
-                made = base.as_strided(t.size(), t.stride(), t.storage_offset())
+                made = _with_bits(base.as_strided(t.size(), t.stride(), t.storage_offset()), t)
         if t.requires_grad and t.is_leaf:
             made.requires_grad_(True)
         return made
@@ -130,6 +129,12 @@ class FakeTensorConverter:
     def from_meta_and_device(self, fake_mode, t, device, pytype=None, dispatch_keys=None):
         """What stands for a tensor of a device, with the sizes and strides of a meta tensor."""
         return FakeTensor(fake_mode, t, device, pytype=pytype, dispatch_keys=dispatch_keys)
+
+
+def _with_bits(made, t):
+    """A stand-in whose elements are conjugated and negated where those of the tensor are."""
+    made = made if made.is_conj() == t.is_conj() else made.conj()
+    return made if made.is_neg() == t.is_neg() else corten._neg_view(made)
 
 
 def _from_sparse(fake_mode, t):

@@ -40,18 +40,25 @@ class HintChecks(TorchFunctionMode):
             return func(*args, **kwargs)
         from corten.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
-        expected, refusal = self._at_hints(func, args, kwargs)
+        with Floats() as at_hints:
+            expected, refusal = self._at_hints(func, args, kwargs)
+        recorded = _Recorded()
         try:
-            result = func(*args, **kwargs)
+            with Floats() as at_samples:
+                result = func(*args, **kwargs)
         except _OF_DATA:
             raise
         except _REFUSALS as error:
             if refusal is not None:
                 raise refusal from error
+            recorded.erase()
             return self._with_numbers(symbols, func, args, kwargs)
         if refusal is not None:
             raise refusal
-        if expected is not None and not has_free_unbacked_symbols(result) and _described(result) != expected:
+        if expected is None or has_free_unbacked_symbols(result):
+            return result
+        if _described(result) != expected or at_samples.found - at_hints.found:
+            recorded.erase()
             return self._with_numbers(symbols, func, args, kwargs)
         return result
 
@@ -108,6 +115,59 @@ class HintChecks(TorchFunctionMode):
         for symbol in symbols:
             self.mode.shape_env.evaluate(symbol)
         return func(*args, **kwargs)
+
+
+class Floats:
+    """A block in which the floats that operators get are kept: composite operators compute some of sizes."""
+
+    #: The innermost block, or None where nothing is kept.
+    active = None
+
+    def __enter__(self):
+        self.found, self.before = set(), Floats.active
+        Floats.active = self
+        return self
+
+    def __exit__(self, *error):
+        Floats.active = self.before
+
+    def see(self, args, kwargs):
+        """Keeps what is a float among arguments."""
+        self.found.update(one for one in (*args, *kwargs.values()) if type(one) is float and one == one)
+
+
+class _Recorded:
+    """The nodes that a trace has before a call."""
+
+    def __init__(self):
+        from corten._ops import proxy_mode
+
+        tracing = proxy_mode()
+        self.graph = None if tracing is None else tracing.tracer.graph
+        self.before = None if self.graph is None else len(self.graph.nodes)
+
+    def erase(self):
+        """Takes nodes of operators behind them out of the graph, but those that write to what was there before."""
+        if self.graph is None:
+            return
+        nodes = list(self.graph.nodes)[self.before:]
+        made = set(nodes)
+        for node in reversed(nodes):
+            if not node.users and _is_operator(node) and made.issuperset(_written_by(node)):
+                self.graph.erase_node(node)
+                made.discard(node)
+
+
+def _is_operator(node):
+    return node.op == "call_function" and isinstance(node.target, corten.ops.Overload) \
+        and not node.target._qualified.startswith("aten::sym_")
+
+
+def _written_by(node):
+    arguments = node.target._schema.arguments
+    for argument, value in zip(arguments, node.args):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            yield value
 
 
 #: Functions that write, or whose results are no matter of sizes.

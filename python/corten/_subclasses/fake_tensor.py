@@ -347,7 +347,10 @@ class FakeTensorMode(TorchDispatchMode):
     def dispatch(self, func, types, args=(), kwargs=None):
         """The result of an operator."""
         from . import _fake_run
+        from ._hint_checks import Floats
 
+        if Floats.active is not None:
+            Floats.active.see(args, kwargs or {})
         return _fake_run.run(self, func, args, kwargs or {})
 
     def value_of(self, fake):

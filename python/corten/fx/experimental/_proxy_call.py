@@ -5,6 +5,7 @@ from __future__ import annotations
 import corten
 from corten import ops
 from corten._decomp._tables import Composite
+from corten._subclasses._hint_checks import Floats
 from corten._tags import takes_numbers
 from corten.utils import _pytree as pytree
 
@@ -96,12 +97,16 @@ def decomposed(mode, func, args, kwargs):
     function = mode.decomposition_table.get(func)
     if function is None or type(function) is Composite:
         return NotImplemented
+    kept, Floats.active = Floats.active, None
+    if kept is not None:
+        kept.see(args, kwargs)
     with mode:
         mode.decomp_layers += 1
         try:
             return function(*args, **kwargs)
         finally:
             mode.decomp_layers -= 1
+            Floats.active = kept
 
 
 def _is_known_class(mode, leaf):

@@ -155,11 +155,17 @@ def refresh(env, fake):
     now = geometry_of(env, fake)
     sizes, strides, offset = now.samples()
     if sizes != tuple(Tensor.shape.__get__(fake)) or strides != Tensor.stride(fake):
-        with _disable_current_modes():
-            elem = meta_of(fake.dtype, sizes, strides, offset)
-        fake._elem = elem
-        fake._set_fake_geometry(elem, None)
+        _take(fake, (sizes, strides, offset))
     attach(env, fake, now)
+
+
+def _take(fake, samples):
+    """Gives a tensor the sizes, strides and offset of samples."""
+    with _disable_current_modes():
+        elem = meta_of(fake.dtype, *samples)
+        elem = elem.conj() if fake.is_conj() else elem
+    fake._elem = elem
+    fake._set_fake_geometry(elem, None)
 
 
 class Problem:
@@ -321,7 +327,10 @@ def _wrapped(mode, problem, result, device, found):
     def mark(made, place, existing=False):
         geometry = next(places)
         if not existing or problem.operator.changes_geometry:
-            attach(env, made, SymbolicGeometry(env, *geometry))
+            geometry = SymbolicGeometry(env, *geometry)
+            if existing:
+                _take(made, geometry.samples())
+            attach(env, made, geometry)
 
     if not problem.operator.returns_tensors and result is not None:
         single = not isinstance(result, (list, tuple))
@@ -349,7 +358,9 @@ def solve(problem):
         problem.trial = trial
         try:
             result = problem.run(env.samples())
+            pairs = problem.pairs
             found = Recovery(problem, result).expressions()
+            problem.pairs = pairs
         except NotImplementedError:
             raise
         except (RuntimeError, ValueError, IndexError, TypeError, UnrecoverableSizeError) as error:
