@@ -62,8 +62,8 @@ def _watch_by_handle(process):
     it takes a handle as well (`worker._watch_loader`). A server of processes sends exit codes through the
     sentinel's pipe, which stays.
     """
-    popen = process._popen
-    pipes = set(getattr(popen.finalizer, "_args", ())) if popen.finalizer is not None else set()
+    popen = getattr(process, "_popen", None)
+    pipes = set(getattr(getattr(popen, "finalizer", None), "_args", None) or ())
     if len(pipes) != 2 or popen.sentinel not in pipes:
         return
     try:
