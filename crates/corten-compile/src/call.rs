@@ -52,7 +52,7 @@ pub(crate) fn call_with(
         }
     }
     node.op.call_boxed(&mut stack)?;
-    match (stack.get(0), results.first()) {
+    match (stack.first(), results.first()) {
         (Some(IValue::Tensor(result)), Some(Some(operand))) => {
             take_result(program, operand, result)
         }

@@ -208,7 +208,7 @@ fn fold_weights(program: &Program, fold: Fold) -> Result<(Tensor, Tensor)> {
         Some(bias) => op::add_tensor(&op::mul_tensor(&bias, &scale)?, &shift, 1.into())?,
         None => shift,
     };
-    let mut sizes = vec![1; weight.dim() as usize];
+    let mut sizes = vec![1; weight.dim()];
     sizes[0] = channels;
     Ok((op::mul_tensor(&weight, &op::view(&scale, &sizes)?)?, bias))
 }

@@ -75,7 +75,9 @@ impl Facts {
         let statistics = if keeps_statistics && def.name == "native_batch_norm" {
             let arguments = position("running_mean").zip(position("running_var"));
             let declared = registry::find("aten::_native_batch_norm_legit");
-            arguments.zip(declared).map(|((mean, var), declared)| Statistics { arguments: [mean, var], declared })
+            arguments
+                .zip(declared)
+                .map(|((mean, var), declared)| Statistics { arguments: [mean, var], declared })
         } else {
             None
         };

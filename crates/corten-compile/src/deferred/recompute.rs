@@ -2,8 +2,8 @@
 //!
 //! Note [Recomputed results]: some of what a region leaves behind for a backward pass takes little to compute from
 //! values that are kept anyway, such as an activation from its argument. It need not be in memory between the
-//! passes: its storage stays without memory and pending (Note [Pending storages] in `corten-core`), on a
-//! [`Recomputation`], a program of the one call. Who looks at the result has it run, and so has who is about to write
+//! passes: its storage stays without memory and pending (see Note [Pending storages] in `corten-core`), on
+//! a [`Recomputation`], a program of the one call. Who looks at the result has it run, and so has who is about to write
 //! an operand. Who records a call that reads the result takes the call over, so that the result is in memory only
 //! while that program needs it. The same kernel gets the same operands, so that no bit differs. The recomputation
 //! holds its operands, and its result not: it ends with the result's storage.

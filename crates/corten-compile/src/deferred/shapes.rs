@@ -211,7 +211,9 @@ fn results_of(meta: &Stack, given: &AllGiven, metas: &[Tensor]) -> Result<Result
     let mut results = Results::new();
     let mut storages = SmallVec::<[Storage; 4]>::new();
     for value in meta.iter() {
-        let IValue::Tensor(tensor) = value else { return Err("its results are not tensors".into()) };
+        let IValue::Tensor(tensor) = value else {
+            return Err("its results are not tensors".into());
+        };
         if !tensor.defined() {
             results.push(ResultOf::Undefined);
             continue;

@@ -17,9 +17,8 @@ use std::sync::{Mutex, MutexGuard};
 pub use lent::LentMemory;
 pub(crate) use lent::lock_for_fork;
 use pending::PendingUse;
-pub use pending::{
-    Deferred, DeferredFlush, Programs, flush_deferred, run_programs, set_deferred_flush,
-};
+pub use pending::{Deferred, Programs, run_programs};
+pub use pending::{DeferredFlush, flush_deferred, set_deferred_flush};
 pub use weak::WeakStorage;
 
 use crate::access::{AccessState, Hold, slots};
@@ -589,14 +588,5 @@ impl Storage {
 impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Storage({:?})", *self.0)
-    }
-}
-
-impl Storage {
-    /// Makes every later access to the data fail with `message`; `None` allows it again.
-    pub fn set_access_error(&self, message: Option<String>) {
-        let _checks = lock(&self.0.extra().pending);
-        *lock(&self.0.extra().access_error) = message;
-        self.0.flags.fetch_or(CHECK_ACCESS, Ordering::Relaxed);
     }
 }

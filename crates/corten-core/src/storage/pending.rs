@@ -158,6 +158,13 @@ impl Storage {
         is_there
     }
 
+    /// Makes every later access to the data fail with `message`; `None` allows it again.
+    pub fn set_access_error(&self, message: Option<String>) {
+        let _checks = lock(&self.0.extra().pending);
+        *lock(&self.0.extra().access_error) = message;
+        self.0.flags.fetch_or(CHECK_ACCESS, Ordering::Relaxed);
+    }
+
     /// Forgets the use by a program.
     pub fn forget_use(&self, program: &dyn Deferred) {
         if !self.0.has(PENDING) {
