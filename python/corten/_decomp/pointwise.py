@@ -187,6 +187,12 @@ def heaviside(self, values):
 @register_decomposition(aten.isfinite.default)
 def isfinite(self):
     """Whether elements are neither infinite nor NaN."""
+    if self.is_complex():
+        return isfinite(self.real) & isfinite(self.imag)
+    if not self.is_floating_point():
+        return aten.full_like.default(
+            self, True, dtype=corten.bool, pin_memory=False, memory_format=corten.preserve_format
+        )
     finite = corten.abs(self) != math.inf
     return (self == self) * finite
 
@@ -322,7 +328,7 @@ def nan_to_num(self, nan=None, posinf=None, neginf=None):
     if not (self.is_floating_point() or self.is_complex()):
         return aten.clone.default(self)
     if self.is_complex():
-        return NotImplemented
+        return corten.complex(nan_to_num(self.real, nan, posinf, neginf), nan_to_num(self.imag, nan, posinf, neginf))
     limits = corten.finfo(self.dtype)
     made = corten.where(corten.isnan(self), 0.0 if nan is None else nan, self)
     made = corten.where(aten.eq.Scalar(self, -math.inf), limits.min if neginf is None else neginf, made)

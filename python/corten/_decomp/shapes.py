@@ -128,7 +128,8 @@ def _where_above(self, diagonal, keep):
     height, width = self.shape[-2:]
     columns = corten.arange(width, device=self.device).unsqueeze(-2)
     place = columns - corten.arange(height, device=self.device).unsqueeze(-1)
-    return corten.where(keep(place, diagonal), self, 0)
+    kept = keep(place, diagonal)
+    return corten.logical_and(kept, self) if self.dtype == corten.bool else corten.where(kept, self, 0)
 
 
 @register_decomposition(aten.tril.default)
@@ -291,7 +292,7 @@ def eye_m(n, m, *, dtype=None, layout=None, device=None, pin_memory=None):
 def index_add(self, dim, index, source, *, alpha=1):
     """Adds items at positions of a dimension."""
     if self.dim() == 0:
-        return NotImplemented
+        return aten.squeeze.dims(index_add(self.unsqueeze(0), 0, index, source, alpha=alpha), [0])
     source = source if alpha == 1 else source * alpha
     return aten.index_put.default(self, _at(self, dim, index), source, True)
 
@@ -300,7 +301,7 @@ def index_add(self, dim, index, source, *, alpha=1):
 def index_copy(self, dim, index, source):
     """Replaces items at positions of a dimension."""
     if self.dim() == 0:
-        return NotImplemented
+        return aten.squeeze.dims(aten.index_put.default(self.unsqueeze(0), [index], source), [0])
     return aten.index_put.default(self, _at(self, dim, index), source)
 
 
