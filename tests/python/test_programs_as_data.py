@@ -79,6 +79,22 @@ class SymbolicTraces(unittest.TestCase):
         self.check(lambda x: F.pad(x, (-1, 1, -2, 1), mode="circular"), counted(1, 3, 4, 4))
 
 
+class SparseResults(unittest.TestCase):
+    """Sparse tensors are put together of values of the trace, never kept as they were."""
+
+    def test_of_dense_values(self):
+        given, other = corten.tensor([[1.0, 0], [0, 2]]), corten.tensor([[5.0, 0], [0, 7]])
+        for convert in (lambda x: x.to_sparse(), lambda x: x.to_sparse() * 2):
+            made = make_fx(convert)(given)(other)
+            self.assertEqual(made.layout, corten.sparse_coo)
+            self.assertTrue(corten.equal(made.to_dense(), convert(other).to_dense()))
+
+    def test_unknown_entries_are_refused(self):
+        for mode in ("fake", "symbolic"):
+            with self.assertRaisesRegex(RuntimeError, r"to_sparse: the entries of a tensor of shape"):
+                make_fx(lambda x: x.to_sparse().to_dense(), tracing_mode=mode)(corten.eye(2))
+
+
 class Functionalised(unittest.TestCase):
     """What is left in arguments, and results with further values."""
 
@@ -131,11 +147,18 @@ class Decompositions(unittest.TestCase):
 
     def test_booleans(self):
         row, square = corten.tensor([True, False]), corten.tensor([[True, False], [True, True]])
+        self.check(corten.clamp_max, row, row.flip(0))
+        self.check(corten.clamp_min, row, row.flip(0))
         for function in (corten.triu, corten.tril, corten.diag_embed, corten.isfinite):
             self.check(function, square)
         for beta in (False, True):
             for alpha in (False, True):
                 self.check(lambda m, x, y: corten.addr(m, x, y, beta=beta, alpha=alpha), square, row, row)
+
+    def test_layout_of_unpooled_images(self):
+        image = corten.randn(2, 2, 6, 4).to(memory_format=corten.channels_last)
+        pooled, places = F.max_pool2d(image, 2, return_indices=True)
+        self.check(lambda x, i: F.max_unpool2d(x, i, 2), pooled, places)
 
     def test_no_dimensions(self):
         x, place = corten.tensor(3.0), corten.tensor([0])

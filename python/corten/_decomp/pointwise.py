@@ -64,12 +64,16 @@ def clamp_min(self, min):
 @register_decomposition([aten.clamp_max.Tensor])
 def clamp_max_tensor(self, max):
     """``clamp`` with an upper bound."""
+    if self.dtype == max.dtype == corten.bool:
+        return aten.minimum.default(self, max)
     return aten.clamp.Tensor(self, None, max)
 
 
 @register_decomposition([aten.clamp_min.Tensor])
 def clamp_min_tensor(self, min):
     """``clamp`` with a lower bound."""
+    if self.dtype == min.dtype == corten.bool:
+        return aten.maximum.default(self, min)
     return aten.clamp.Tensor(self, min)
 
 
