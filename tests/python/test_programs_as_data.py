@@ -155,6 +155,10 @@ class Decompositions(unittest.TestCase):
             for alpha in (False, True):
                 self.check(lambda m, x, y: corten.addr(m, x, y, beta=beta, alpha=alpha), square, row, row)
 
+    def test_fractions_for_integers(self):
+        x = corten.arange(8).view(2, 2, 2)
+        self.check(lambda x: corten.baddbmm(x, x, x, beta=0.6, alpha=1.2), x)
+
     def test_layout_of_unpooled_images(self):
         image = corten.randn(2, 2, 6, 4).to(memory_format=corten.channels_last)
         pooled, places = F.max_pool2d(image, 2, return_indices=True)

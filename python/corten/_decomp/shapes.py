@@ -361,16 +361,24 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
 @opmath
 def addmm(self, mat1, mat2, *, beta=1, alpha=1):
     """``beta * self + alpha * mat1 @ mat2``."""
+    beta, alpha = _factors(self, beta, alpha)
     product = aten.mm.default(mat1, mat2) * alpha
     if beta == 0:
         return product
     return product + self.expand(product.shape) * beta
 
 
+def _factors(self, *factors):
+    """Factors as kernels for integers take them."""
+    real = self.is_floating_point() or self.is_complex()
+    return factors if real else tuple(int(one) if isinstance(one, float) else one for one in factors)
+
+
 @register_decomposition(aten.baddbmm.default)
 @opmath
 def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """``beta * self + alpha * batch1 @ batch2``."""
+    beta, alpha = _factors(self, beta, alpha)
     product = aten.bmm.default(batch1, batch2)
     product = product if alpha == 1 else product * alpha
     if beta == 0:
