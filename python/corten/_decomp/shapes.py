@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import corten
 from corten import ops
 
@@ -445,6 +447,10 @@ def scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0,
     """Attention written out; the second result is not computed."""
     if dropout_p != 0.0:
         return NotImplemented
+    if is_causal:
+        # Written out, as the composite operator writes to its mask.
+        kept = corten.ones(query.shape[-2], key.shape[-2], dtype=corten.bool, device=query.device).tril()
+        attn_mask, is_causal = corten.where(kept, 0.0, -math.inf).to(query.dtype), False
     made = aten._scaled_dot_product_attention_math.default(
         query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale
     )[0]
