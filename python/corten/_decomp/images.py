@@ -55,8 +55,6 @@ def replication_pad(self, padding):
 @register_decomposition(aten.index_fill.int_Scalar)
 def index_fill(self, dim, index, value):
     """One number at positions of a dimension."""
-    if self.dim() == 0:
-        return NotImplemented
     number = aten.scalar_tensor.default(
         value, dtype=self.dtype, layout=corten.strided, device=self.device, pin_memory=False,
     )
@@ -67,7 +65,8 @@ def index_fill(self, dim, index, value):
 def index_fill_tensor(self, dim, index, value):
     """One element at positions of a dimension."""
     if self.dim() == 0:
-        return NotImplemented
+        filled = index_fill_tensor(self.unsqueeze(0), 0, index, value)
+        return aten.clone.default(aten.squeeze.dims(filled, [0]))
     dim %= self.dim()
     shape = list(self.shape)
     shape[dim] = index.numel()

@@ -58,7 +58,8 @@ def _places(self, dim, index):
 def index_add_(self, dim, index, source, *, alpha=1):
     """Adds items at positions of a dimension."""
     if self.dim() == 0:
-        return NotImplemented
+        index_add_(self.unsqueeze(0), 0, index, source, alpha=alpha)
+        return self
     source = source if alpha == 1 else source * alpha
     return aten.index_put_.default(self, _places(self, dim, index), source, True)
 
@@ -67,15 +68,14 @@ def index_add_(self, dim, index, source, *, alpha=1):
 def index_copy_(self, dim, index, source):
     """Replaces items at positions of a dimension."""
     if self.dim() == 0:
-        return NotImplemented
+        aten.index_put_.default(self.unsqueeze(0), [index], source)
+        return self
     return aten.index_put_.default(self, _places(self, dim, index), source)
 
 
 @register_decomposition(aten.index_fill_.int_Scalar)
 def index_fill_(self, dim, index, value):
     """One number at positions of a dimension."""
-    if self.dim() == 0:
-        return NotImplemented
     number = aten.scalar_tensor.default(
         value, dtype=self.dtype, layout=self.layout, device=self.device, pin_memory=False
     )
@@ -86,7 +86,8 @@ def index_fill_(self, dim, index, value):
 def index_fill_tensor_(self, dim, index, value):
     """One element at positions of a dimension."""
     if self.dim() == 0:
-        return NotImplemented
+        index_fill_tensor_(self.unsqueeze(0), 0, index, value)
+        return self
     shape = list(self.shape)
     shape[dim % self.dim()] = index.numel()
     index = index if index.dim() == 1 else index.reshape([index.numel()])

@@ -64,12 +64,16 @@ def clamp_min(self, min):
 @register_decomposition([aten.clamp_max.Tensor])
 def clamp_max_tensor(self, max):
     """``clamp`` with an upper bound."""
+    if self.dtype == max.dtype == corten.bool:
+        return aten.minimum.default(self, max)
     return aten.clamp.Tensor(self, None, max)
 
 
 @register_decomposition([aten.clamp_min.Tensor])
 def clamp_min_tensor(self, min):
     """``clamp`` with a lower bound."""
+    if self.dtype == min.dtype == corten.bool:
+        return aten.maximum.default(self, min)
     return aten.clamp.Tensor(self, min)
 
 
@@ -187,6 +191,12 @@ def heaviside(self, values):
 @register_decomposition(aten.isfinite.default)
 def isfinite(self):
     """Whether elements are neither infinite nor NaN."""
+    if self.is_complex():
+        return isfinite(self.real) & isfinite(self.imag)
+    if not self.is_floating_point():
+        return aten.full_like.default(
+            self, True, dtype=corten.bool, pin_memory=False, memory_format=corten.preserve_format
+        )
     finite = corten.abs(self) != math.inf
     return (self == self) * finite
 
@@ -322,7 +332,7 @@ def nan_to_num(self, nan=None, posinf=None, neginf=None):
     if not (self.is_floating_point() or self.is_complex()):
         return aten.clone.default(self)
     if self.is_complex():
-        return NotImplemented
+        return corten.complex(nan_to_num(self.real, nan, posinf, neginf), nan_to_num(self.imag, nan, posinf, neginf))
     limits = corten.finfo(self.dtype)
     made = corten.where(corten.isnan(self), 0.0 if nan is None else nan, self)
     made = corten.where(aten.eq.Scalar(self, -math.inf), limits.min if neginf is None else neginf, made)

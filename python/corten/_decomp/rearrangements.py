@@ -151,7 +151,8 @@ def _max_unpool(self, indices, output_size):
     before = corten.arange(math.prod(lead), device=self.device).view(shape) * count
     places = (indices + before).reshape(-1)
     flat = _zeros(self, [*lead, *output_size]).view(-1)
-    return aten.index_put.default(flat, [places], self.reshape(-1)).view([*lead, *output_size])
+    made = aten.index_put.default(flat, [places], self.reshape(-1)).view([*lead, *output_size])
+    return made.contiguous(memory_format=memory_format_of(self))
 
 
 @register_decomposition(aten.max_unpool2d.default)

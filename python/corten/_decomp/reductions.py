@@ -126,7 +126,7 @@ def logsumexp(self, dim, keepdim=False):
     self = self if self.is_floating_point() or self.is_complex() else self.to(corten.get_default_dtype())
     if self.numel() == 0:
         return corten.log(aten.sum.dim_IntList(corten.exp(self), dim, keepdim))
-    most = aten.amax.default(self, dim, True)
+    most = aten.amax.default(self.real if self.is_complex() else self, dim, True)
     most = corten.where(corten.abs(most) == math.inf, 0.0, most)
     outside = most if keepdim else aten.squeeze.dims(most, dim)
     return corten.log(aten.sum.dim_IntList(corten.exp(self - most), dim, keepdim)) + outside

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import corten
 from corten import ops
 
@@ -128,7 +130,8 @@ def _where_above(self, diagonal, keep):
     height, width = self.shape[-2:]
     columns = corten.arange(width, device=self.device).unsqueeze(-2)
     place = columns - corten.arange(height, device=self.device).unsqueeze(-1)
-    return corten.where(keep(place, diagonal), self, 0)
+    kept = keep(place, diagonal)
+    return corten.logical_and(kept, self) if self.dtype == corten.bool else corten.where(kept, self, 0)
 
 
 @register_decomposition(aten.tril.default)
@@ -291,7 +294,7 @@ def eye_m(n, m, *, dtype=None, layout=None, device=None, pin_memory=None):
 def index_add(self, dim, index, source, *, alpha=1):
     """Adds items at positions of a dimension."""
     if self.dim() == 0:
-        return NotImplemented
+        return aten.squeeze.dims(index_add(self.unsqueeze(0), 0, index, source, alpha=alpha), [0])
     source = source if alpha == 1 else source * alpha
     return aten.index_put.default(self, _at(self, dim, index), source, True)
 
@@ -300,7 +303,7 @@ def index_add(self, dim, index, source, *, alpha=1):
 def index_copy(self, dim, index, source):
     """Replaces items at positions of a dimension."""
     if self.dim() == 0:
-        return NotImplemented
+        return aten.squeeze.dims(aten.index_put.default(self.unsqueeze(0), [index], source), [0])
     return aten.index_put.default(self, _at(self, dim, index), source)
 
 
@@ -360,16 +363,24 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
 @opmath
 def addmm(self, mat1, mat2, *, beta=1, alpha=1):
     """``beta * self + alpha * mat1 @ mat2``."""
+    beta, alpha = _factors(self, beta, alpha)
     product = aten.mm.default(mat1, mat2) * alpha
     if beta == 0:
         return product
     return product + self.expand(product.shape) * beta
 
 
+def _factors(self, *factors):
+    """Factors as kernels for integers take them."""
+    real = self.is_floating_point() or self.is_complex()
+    return factors if real else tuple(int(one) if isinstance(one, float) else one for one in factors)
+
+
 @register_decomposition(aten.baddbmm.default)
 @opmath
 def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """``beta * self + alpha * batch1 @ batch2``."""
+    beta, alpha = _factors(self, beta, alpha)
     product = aten.bmm.default(batch1, batch2)
     product = product if alpha == 1 else product * alpha
     if beta == 0:
@@ -436,6 +447,10 @@ def scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0,
     """Attention written out; the second result is not computed."""
     if dropout_p != 0.0:
         return NotImplemented
+    if is_causal:
+        # Written out, as the composite operator writes to its mask.
+        kept = corten.ones(query.shape[-2], key.shape[-2], dtype=corten.bool, device=query.device).tril()
+        attn_mask, is_causal = corten.where(kept, 0.0, -math.inf).to(query.dtype), False
     made = aten._scaled_dot_product_attention_math.default(
         query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale
     )[0]

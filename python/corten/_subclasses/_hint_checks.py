@@ -32,6 +32,8 @@ class HintChecks(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if _asks_for_value(func, args):
+            return args[0].item()
         symbols = self._symbols(args, kwargs)
         if getattr(func, "__name__", "") == "narrow" and len(args) == 4 and isinstance(args[3], corten.SymInt):
             # Samples of what data tells lie outside.
@@ -115,6 +117,19 @@ class HintChecks(TorchFunctionMode):
         for symbol in symbols:
             self.mode.shape_env.evaluate(symbol)
         return func(*args, **kwargs)
+
+
+class ValueCalls(TorchFunctionMode):
+    """Hands ``Tensor.item``, called as a function, to the tensor without data, which knows what its value is."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return args[0].item() if _asks_for_value(func, args) else func(*args, **(kwargs or {}))
+
+
+def _asks_for_value(func, args):
+    from corten._subclasses.fake_tensor import FakeTensor
+
+    return getattr(func, "__name__", "") == "item" and len(args) == 1 and isinstance(args[0], FakeTensor)
 
 
 class Floats:

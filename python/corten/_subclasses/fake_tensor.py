@@ -322,10 +322,10 @@ class FakeTensorMode(TorchDispatchMode):
             _active.modes.remove(before)
         self.enter_stack.append((True, before))
         super().__enter__()
-        if self.shape_env is not None and not self.static_shapes:
-            from ._hint_checks import HintChecks
+        if self.shape_env is not None:
+            from ._hint_checks import HintChecks, ValueCalls
 
-            self._checks.append(HintChecks(self).__enter__())
+            self._checks.append((ValueCalls() if self.static_shapes else HintChecks(self)).__enter__())
         return self
 
     def __exit__(self, kind, value, traceback):

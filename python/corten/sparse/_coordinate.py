@@ -20,7 +20,7 @@ from ._arithmetic import (
 )
 from ._entries import (
     OPERATORS as _OPERATORS, SparseTensor, _C_plain, _coalesce, _for_sums, _made, _shell, before,
-    lacks_data, recorded,
+    check_not_traced, lacks_data, recorded,
 )
 
 
@@ -188,6 +188,7 @@ def _check_blocksize(x, layout, blocksize):
 
 def _entries_of(dense, count):
     if lacks_data(dense):
+        check_not_traced(dense)
         # As many entries as nobody knows: none.
         indices = corten.empty((count, 0), dtype=corten.int64, device=dense.device)
         return _shell(indices, dense.new_empty((0, *dense.shape[count:])), dense.shape, True)

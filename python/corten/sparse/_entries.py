@@ -203,6 +203,18 @@ def lacks_data(x):
     return x.is_meta or hasattr(x, "fake_mode")
 
 
+def check_not_traced(dense):
+    """Refuses traces in which nobody knows the entries of a dense tensor: a graph would have none of them."""
+    from corten._ops import proxy_mode
+    from corten._subclasses.fake_tensor import UnsupportedFakeTensorException
+
+    if proxy_mode() is not None:
+        raise UnsupportedFakeTensorException(
+            f"to_sparse: the entries of a tensor of shape {list(dense.shape)} without data are not known, so that they "
+            "cannot be recorded; trace with tracing_mode='real'"
+        )
+
+
 def _shell(indices, values, size, coalesced):
     """A tensor of these parts, without history and without checks."""
     with _C_plain():

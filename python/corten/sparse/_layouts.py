@@ -8,7 +8,7 @@ import corten
 from corten import _C
 
 from . import _entries
-from ._entries import lacks_data
+from ._entries import check_not_traced, lacks_data
 from ._compressed import (
     BSC, BSR, CSC, CSR, LAYOUTS, NAMES, CompressedTensor, assembled, batches, block, by_rows,
     coordinates, dense_of, enabled, in_blocks, shell, tiles, values_of, word,
@@ -92,12 +92,13 @@ def _compress(dense, layout, blocksize, start):
             f"to_{word(layout)}: Expected product of batch dimensions to be non-zero."
         )
     if lacks_data(dense):
+        check_not_traced(dense)
         return _without_entries(dense, layout, blocksize, start)
     tiled = tiles(dense.detach(), blocksize, batch)
     filled = (tiled != 0).flatten(3).any(-1) if tiled.dim() > 3 else tiled != 0
     along = filled if by_rows(layout) else filled.transpose(1, 2)
     counts = along.sum(-1)
-    if counts.size(0) and bool((counts.sum(-1) != counts[0].sum()).any()):
+    if counts.size(0) > 1 and bool((counts.sum(-1) != counts[0].sum()).any()):
         raise RuntimeError("Expect the same number of specified elements per batch.")
     number, group, plain = along.nonzero().unbind(1)
     chosen = (number, group, plain) if by_rows(layout) else (number, plain, group)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import corten
 from corten import ops
 from corten._decomp._tables import Composite
+from corten._subclasses._fake_rules import GEOMETRY_CHANGES
 from corten._subclasses._hint_checks import Floats
 from corten._tags import takes_numbers
 from corten.utils import _pytree as pytree
@@ -37,6 +38,10 @@ def proxy_call(mode, func, args, kwargs):
             with _real():
                 return func(*args, **kwargs)
         _refuse_value(mode, func, leaves)
+    if GEOMETRY_CHANGES.fullmatch(func.overloadpacket.__name__):
+        # Nodes of the sizes that the tensor has now must come before what changes them.
+        for size in args[0].shape:
+            mode.tracer.unwrap_proxy(size)
     node_args, node_kwargs = pytree.tree_unflatten([_argument(mode.tracer, slot) for slot in slots], spec)
     if func._qualified == "aten::lift_fresh":
         func = ops.aten.lift_fresh_copy.default

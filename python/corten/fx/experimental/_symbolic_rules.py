@@ -160,7 +160,15 @@ def _bound(env, value, size, default):
     return bound
 
 
-@_rule("(unsafe_)?(split|chunk)|unbind|tensor_split")
+@_rule("unbind")
+def _items(env, self, dim=0):
+    sizes = [env.replace(one) for one in _geometry(env, self).sizes]
+    if dim in range(-len(sizes), len(sizes)) and isinstance(sizes[dim], ex.Expr):
+        env.evaluate(sizes[dim])
+    return None
+
+
+@_rule("(unsafe_)?(split|chunk)|tensor_split")
 def _pieces(env, self, amount=0, dim=0, **kwargs):
     geometry = _geometry(env, self)
     sizes = [env.replace(one) for one in geometry.sizes]

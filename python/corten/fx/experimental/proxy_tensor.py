@@ -181,7 +181,25 @@ class PythonKeyTracer(Tracer):
             from ._symbolic_proxies import argument
 
             return super().create_arg(argument(self, a))
+        if isinstance(a, corten.Tensor) and a.layout != corten.strided and getattr(a, "_of_parts", False):
+            made = self._of_parts(a)
+            if made is not None:
+                return made
         return super().create_arg(a)
+
+    def _of_parts(self, sparse):
+        """The node that puts a sparse tensor together of values of the trace, where a part is one."""
+        from corten.sparse._entries import SparseTensor
+
+        parts = sparse._held[:2] if isinstance(sparse, SparseTensor) else sparse._parts
+        if not any(hasattr(self.unwrap_proxy(part), "node") for part in parts):
+            return None
+        args = tuple(self.create_arg(self.unwrap_proxy(part)) for part in parts)
+        if isinstance(sparse, SparseTensor):
+            named = {"is_coalesced": sparse.is_coalesced()}
+            return self.create_node("call_function", corten.sparse_coo_tensor, (*args, tuple(sparse.shape)), named)
+        named = {"layout": sparse.layout}
+        return self.create_node("call_function", corten.sparse_compressed_tensor, (*args, tuple(sparse.shape)), named)
 
     def unwrap_proxy(self, e):
         """What stands for a tensor or number in nodes."""
