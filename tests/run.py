@@ -49,6 +49,8 @@ def main():
     failed = []
     # The word of a build for tests is not part of what programs print.
     os.environ.setdefault("CORTEN_QUIET", "1")
+    # Default generators start alike in each run.
+    os.environ.setdefault("CORTEN_SEED", "67280421310721")
     # Helpers such as module_under_test are beside the tests of the package.
     paths = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(TESTS / "python")]
     # Absolute ones: tests start programs in other folders.

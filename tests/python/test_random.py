@@ -1,5 +1,8 @@
 """Random numbers: bit-equal to PyTorch's for one seed."""
 
+import os
+import subprocess
+import sys
 import unittest
 
 from module_under_test import torch
@@ -87,6 +90,21 @@ class State(unittest.TestCase):
         first = torch.rand(3, generator=one).tolist()
         torch.rand(100)
         self.assertEqual(torch.rand(3, generator=one.manual_seed(9)).tolist(), first)
+
+    def test_each_process_begins_elsewhere(self):
+        name = torch.__name__
+        program = f"import {name} as torch; print(torch.initial_seed(), torch.Generator().initial_seed())"
+        unseeded = {key: value for key, value in os.environ.items() if key != "CORTEN_SEED"}
+
+        def seeds(environment):
+            ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+            return ran.stdout.split()
+
+        (one, new), (other, _) = seeds(unseeded), seeds(unseeded)
+        self.assertNotEqual(one, other)
+        self.assertEqual(new, "67280421310721")
+        if name == "corten":
+            self.assertEqual(seeds({**unseeded, "CORTEN_SEED": "12"})[0], "12")
 
 
 if __name__ == "__main__":

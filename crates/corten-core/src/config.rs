@@ -19,6 +19,8 @@ pub struct Settings {
     pub zero_fill: bool,
     /// `CORTEN_JUNK_FILL=1`: new CPU memory is filled with a pattern that reads as NaN.
     pub junk_fill: bool,
+    /// `CORTEN_SEED`: the seed of default generators, which the operating system's random numbers give otherwise.
+    pub seed: Option<u64>,
 }
 
 /// The settings of this process.
@@ -31,6 +33,7 @@ pub fn settings() -> &'static Settings {
             .and_then(|mib| mib.checked_mul(1 << 20)),
         zero_fill: flag("CORTEN_ZERO_FILL"),
         junk_fill: flag("CORTEN_JUNK_FILL"),
+        seed: var("CORTEN_SEED").and_then(|text| text.trim().parse().ok()),
     })
 }
 

@@ -4,7 +4,7 @@ use crate::device::{MOST_DEVICES, bound, check_exists, resolve};
 use crate::driver::{DeviceAddress, RelaxedCapture, driver, error};
 use crate::driver_memory::is_capturing;
 use crate::stream::Stream;
-use corten_core::generator::PhiloxState;
+use corten_core::generator::{PhiloxState, initial_seed};
 use corten_core::{DEFAULT_SEED, Device, Generator, Result, bail};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,19 +17,19 @@ pub fn default_generator(device: i8) -> Result<&'static Generator> {
     let device = existing(device)?;
     // The lock is held while the generator is made, so that a seed for all reaches it.
     let seed = SEED.lock().unwrap_or_else(PoisonError::into_inner);
-    let make = || Generator::philox(Device::cuda(device), *seed);
+    let make = || Generator::philox(Device::cuda(device), seed.unwrap_or_else(initial_seed));
     Ok(DEFAULTS[device as usize].get_or_init(make))
 }
 
 static DEFAULTS: [OnceLock<Generator>; MOST_DEVICES] = [const { OnceLock::new() }; MOST_DEVICES];
 
-/// The seed of default generators that are still to be made.
-static SEED: Mutex<u64> = Mutex::new(DEFAULT_SEED);
+/// The seed of default generators that are still to be made, if somebody chose one.
+static SEED: Mutex<Option<u64>> = Mutex::new(None);
 
 /// Seeds the default generators of all devices, those too that are made later. No driver is needed.
 pub fn manual_seed_all(seed: u64) {
     let mut next = SEED.lock().unwrap_or_else(PoisonError::into_inner);
-    *next = seed;
+    *next = Some(seed);
     for generator in DEFAULTS.iter().filter_map(OnceLock::get) {
         generator.manual_seed(seed);
     }

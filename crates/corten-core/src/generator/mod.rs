@@ -9,11 +9,11 @@ pub use mt19937::Mt19937;
 
 use crate::refcount::PyObjectSlot;
 use crate::{
-    Device, DispatchKey, Error, IntrusivePtr, KeySet, RefCount, RefCounted, Result, bail, ensure,
-    err,
+    Device, DispatchKey, Error, IntrusivePtr, KeySet, RefCount, RefCounted, Result, bail, config,
+    ensure, err,
 };
 
-/// The seed of a generator that nobody seeded.
+/// The seed of a new generator that nobody seeded. Default generators have [`initial_seed`].
 pub const DEFAULT_SEED: u64 = 67_280_421_310_721;
 
 /// Bytes of a serialised state.
@@ -341,7 +341,19 @@ fn decode_philox(bytes: &[u8]) -> Result<PhiloxState> {
 /// The generator of host kernels that are given none.
 pub fn default_cpu_generator() -> &'static Generator {
     static DEFAULT: OnceLock<Generator> = OnceLock::new();
-    DEFAULT.get_or_init(|| Generator::cpu(DEFAULT_SEED))
+    DEFAULT.get_or_init(|| Generator::cpu(initial_seed()))
+}
+
+/// The seed of a default generator that nobody seeded: another one in each process and for each device, unless the
+/// environment variable `CORTEN_SEED` has a number.
+///
+/// ```
+/// use corten_core::{config, generator::initial_seed};
+///
+/// assert_eq!(initial_seed() == initial_seed(), config::settings().seed.is_some());
+/// ```
+pub fn initial_seed() -> u64 {
+    config::settings().seed.unwrap_or_else(random_seed)
 }
 
 /// What finds the default generators of devices, which their back end keeps.
