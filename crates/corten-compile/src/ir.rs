@@ -11,8 +11,7 @@ use corten_ops::{AnyOp, IValue, Tensor};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
-pub(crate) use words::Words;
-use words::mix;
+pub(crate) use words::{Words, mix};
 
 /// The number of a buffer in its program.
 ///

@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::operands::{AllGiven, Given};
-use crate::ir::Words;
+use crate::ir::{Words, mix};
 use corten_core::tls::{ThreadState, ThreadStateGuard};
 use corten_core::{
     DType, DataPtr, Device, Dims, DispatchKey, KeySet, Result, Storage, TensorBase, default_dtype,
@@ -108,7 +108,7 @@ fn push_tensor(words: &mut Words, tensor: &Tensor) {
     }
 }
 
-/// Words are mixed as they are.
+/// Words are mixed as those of structures are.
 #[derive(Default)]
 struct WordHasher(u64);
 
@@ -122,8 +122,7 @@ impl Hasher for WordHasher {
     }
 
     fn write_u64(&mut self, word: u64) {
-        let mixed = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 29);
+        self.0 = mix(self.0, word);
     }
 
     fn write_usize(&mut self, word: usize) {

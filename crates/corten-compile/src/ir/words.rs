@@ -13,7 +13,8 @@ pub(crate) struct Words {
     pub(super) hash: u64,
 }
 
-pub(super) fn mix(hash: u64, word: u64) -> u64 {
+/// Takes a word into a hash.
+pub(crate) fn mix(hash: u64, word: u64) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mixed = (hash.rotate_left(23) ^ word).wrapping_mul(ODD);
     mixed ^ (mixed >> 29)
